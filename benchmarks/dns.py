@@ -29,11 +29,11 @@ from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
+from mailsift.pipeline.facts import CacheEntry, FactCache, FactKind
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
 from mailsift.pipeline.providers import Providers
+from mailsift.sandbox.behaviours import DnsBehaviour
 from mailsift.sandbox.client import SandboxProcess
-from mailsift.sandbox.truth import DnsBehaviour
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
 

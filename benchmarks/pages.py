@@ -18,7 +18,7 @@ from benchmarks.syntax import realistic
 from mailsift.container import open_service
 from mailsift.jobs.views import JobId, JobOptions
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.settings import Settings
 from tests.support.busy_installation import fill, report_sessions, sql
 from tests.support.installation import ended

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.download import results_file
 from mailsift.jobs.results.tiers import replay
-from mailsift.pipeline.judge.tiers import Tier, TierPolicy
+from mailsift.pipeline.tiers import Tier, TierPolicy
 
 _LOOKS = 3
 

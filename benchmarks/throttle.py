@@ -14,8 +14,8 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from mailsift.pipeline.ports import Ask, Report, SessionOutcome
 from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.throttle import Ask, Report, SessionOutcome
 from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.throttle import RedisThrottle

@@ -19,8 +19,7 @@ from mailsift.container import open_service
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobOptions, JobView
 from mailsift.pipeline.facts import Mode
-from mailsift.sandbox.providers import PROVIDERS
-from mailsift.sandbox.world import SandboxWorld, WorldMix
+from mailsift.sandbox.world import PROVIDERS, SandboxWorld, WorldMix
 from mailsift.storage.states import JobState
 from tests.support.installation import ended
 from tests.support.machines import MachinesError, Network, Side, network, servers, sides

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import Counter, Gauge, Histogram
 
 from mailsift.pipeline.facts import TRIAGE, WaitReason
-from mailsift.pipeline.judge.table import ROWS
 from mailsift.pipeline.metrics import LONG_SECONDS, SECONDS, declare
+from mailsift.pipeline.verdict import VERDICT_ROWS
 from mailsift.storage.states import JobTransition
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ ADDRESSES: Final = declare(
     "Addresses judged, each distinct one of a list once",
     {"verdict": (), "result": ()},
 )
-for _status, _result in sorted({(row.status, row.result) for row in ROWS}):
+for _status, _result in sorted({(row.status, row.result) for row in VERDICT_ROWS}):
     ADDRESSES.labels(_status, _result)
 DEFERRED: Final = declare(
     Counter,

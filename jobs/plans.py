@@ -33,8 +33,7 @@ from mailsift.jobs.intake.process import ask_child
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.facts import DomainFact, DomainState, Known, Mode, decode_domain
-from mailsift.pipeline.ports import FactCache, FactKind
+from mailsift.pipeline.facts import DomainFact, DomainState, FactCache, FactKind, Known, Mode, decode_domain
 from mailsift.pipeline.probe.cache import ProbeCache
 from mailsift.pipeline.probe.queue import CatchAllState, ProbeTarget
 from mailsift.pipeline.providers import Providers, provider_by_name

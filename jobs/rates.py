@@ -9,8 +9,8 @@ from typing import Final
 from mailsift.jobs.eta import SourceRate
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider, Providers
+from mailsift.pipeline.throttle import Ask
 from mailsift.storage.database import Connection
 from mailsift.storage.redis.local_throttle import SLOWEST_RATE
 from mailsift.storage.redis.throttle import LearnedRate

@@ -29,7 +29,7 @@ from mailsift.jobs.submissions import Submissions, Submitted
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options, view_of
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.judge.tiers import Tier, TierPolicy
+from mailsift.pipeline.tiers import Tier, TierPolicy
 from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import accounts, chunks, jobs, people

@@ -12,7 +12,7 @@ from uuid import UUID
 from mailsift.jobs.eta import TimeLeft
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode, WaitReason
-from mailsift.pipeline.judge.tiers import Tier, TierPolicy
+from mailsift.pipeline.tiers import Tier, TierPolicy
 from mailsift.storage.database import Row, from_row
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.states import STEP_HELD, JobState

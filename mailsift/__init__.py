@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         check_many,
     )
     from mailsift.pipeline.errors import MailsiftError
-    from mailsift.pipeline.judge.table import VerdictPolicy
+    from mailsift.pipeline.verdict import VerdictPolicy
 
 __all__ = [
     "CheckResult",
@@ -42,7 +42,7 @@ __all__ = [
 _HOMES = {
     "CheckResult": "mailsift.library",
     "MailsiftError": "mailsift.pipeline.errors",
-    "VerdictPolicy": "mailsift.pipeline.judge.table",
+    "VerdictPolicy": "mailsift.pipeline.verdict",
 }
 """Where the names are that are not in `mailsift.library.checker`."""
 

@@ -57,19 +57,18 @@ if TYPE_CHECKING:
     from mailsift.jobs.uploads import ListUploads
     from mailsift.jobs.waker import Waker
     from mailsift.pipeline.dns.domains import DomainFacts
+    from mailsift.pipeline.facts import FactCache
     from mailsift.pipeline.guard import AddressGuard
-    from mailsift.pipeline.judge.table import VerdictPolicy
     from mailsift.pipeline.lists import Lists
     from mailsift.pipeline.opt_outs import OptOuts
-    from mailsift.pipeline.ports import FactCache, Throttle
-    from mailsift.pipeline.probe.interception import InterceptionDetector
-    from mailsift.pipeline.probe.port25 import Port25Probe, Port25Status
+    from mailsift.pipeline.probe.config import Identities, Source
+    from mailsift.pipeline.probe.port25 import InterceptionDetector, Port25Probe, Port25Status
     from mailsift.pipeline.probe.prober import Prober
     from mailsift.pipeline.providers import Providers
     from mailsift.pipeline.single import SingleOptions, SingleValidator
-    from mailsift.pipeline.smtp.config import Source
-    from mailsift.pipeline.smtp.identity import Identities
+    from mailsift.pipeline.throttle import Throttle
     from mailsift.pipeline.validator import Validator
+    from mailsift.pipeline.verdict import VerdictPolicy
     from mailsift.storage.blobs import Blobs
     from mailsift.storage.database import Database
     from mailsift.storage.redis.connection import Client
@@ -271,7 +270,7 @@ class Container:
         """What lists will take; needs REDIS_URL."""
         from mailsift.jobs.plans import Planner
         from mailsift.pipeline.probe.cache import ProbeCache
-        from mailsift.pipeline.smtp.config import ProbeConfig
+        from mailsift.pipeline.probe.config import ProbeConfig
 
         return Planner(
             database=self.database,
@@ -725,8 +724,8 @@ class Container:
         )
 
     def _prober(self, throttle: Throttle) -> Prober:
+        from mailsift.pipeline.probe.config import PATIENT_SECONDS, ProbeConfig
         from mailsift.pipeline.probe.prober import Prober
-        from mailsift.pipeline.smtp.config import PATIENT_SECONDS, ProbeConfig
 
         settings = self.settings
         return Prober(
@@ -786,7 +785,7 @@ class Container:
     @property
     def policy(self) -> VerdictPolicy:
         """What decides between verdicts."""
-        from mailsift.pipeline.judge.table import VerdictPolicy
+        from mailsift.pipeline.verdict import VerdictPolicy
 
         return self._other.policy or VerdictPolicy(disposable_invalid=self.settings.disposable_invalid)
 
@@ -794,7 +793,7 @@ class Container:
 
     async def port25_probe(self) -> Port25Probe:
         """Return what finds out whether mail servers can be reached."""
-        from mailsift.pipeline.probe.interception import InterceptionDetector
+        from mailsift.pipeline.probe.port25 import InterceptionDetector
 
         return self._port25_probe(await self.throttle(edited=False), InterceptionDetector(self.providers))
 
@@ -933,7 +932,7 @@ class Container:
         from mailsift.jobs.engine.chunk import ChunkWorker, WorkPlan
         from mailsift.jobs.engine.engine import Engine
         from mailsift.jobs.engine.step import StepWorker
-        from mailsift.pipeline.stop import StopRule
+        from mailsift.pipeline.throttle import StopRule
 
         await self._learn_time()
         change = self._other.validator or (lambda usual: usual)
@@ -1032,7 +1031,7 @@ def read_sources(settings: Settings) -> list[Source]:
     Raises:
         MailsiftError: `bad_source`.
     """
-    from mailsift.pipeline.smtp.config import parse_source
+    from mailsift.pipeline.probe.config import parse_source
 
     known = _identities(settings)
     return [
@@ -1041,7 +1040,7 @@ def read_sources(settings: Settings) -> list[Source]:
 
 
 def _identities(settings: Settings) -> Identities:
-    from mailsift.pipeline.smtp.identity import SHARED_IDENTITY, Identities, default_identity
+    from mailsift.pipeline.probe.config import SHARED_IDENTITY, Identities, default_identity
 
     # Where private addresses are dialled, everything is at home.
     default = SHARED_IDENTITY if settings.allow_non_public else default_identity()

@@ -31,9 +31,9 @@ from mailsift.accounts.doors import Door
 from mailsift.events.mail import parse_relay
 from mailsift.events.webhook_url import split_hosts
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.smtp.host_name import host_name
-from mailsift.pipeline.smtp.wire import hello
-from mailsift.pipeline.stop import StopPolicy
+from mailsift.pipeline.probe.config import host_name
+from mailsift.pipeline.probe.wire import hello
+from mailsift.pipeline.throttle import StopPolicy
 from mailsift.storage.server_urls import check_database_url, check_redis_url
 
 T = TypeVar("T")

@@ -1,10 +1,11 @@
-"""What the stages learn about an address: facts with the time they were learned and go stale."""
+"""What the stages learn about an address: facts, when they were learned and go stale, and their cache."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from pydantic_core import from_json, to_json
 
@@ -220,3 +221,54 @@ def decode_domain(domain: str, data: bytes) -> DomainFact | None:
         )
     except (ValueError, TypeError):
         return None
+
+
+# What remembers them; it is the caller's.
+
+
+class FactKind(StrEnum):
+    """The families of cached facts; keys are domains, except for mailboxes (opaque digests)."""
+
+    DOMAIN = "domain"
+    CATCH_ALL = "catch_all"
+    MAILBOX = "mailbox"
+
+
+class CacheEntry(NamedTuple):
+    """One fact to remember: its key, its bytes and how many seconds it may be reused."""
+
+    key: str
+    value: bytes
+    ttl: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The answer to "get or claim".
+
+    Attributes:
+        found: remembered bytes by key.
+        elsewhere: keys that somebody else is looking up right now; all others are the caller's.
+    """
+
+    found: Mapping[str, bytes]
+    elsewhere: frozenset[str] = frozenset()
+
+
+class FactCache(Protocol):
+    """Remembers facts between chunks, jobs and processes. Losing it costs time, never correctness."""
+
+    async def get(self, kind: FactKind, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """Return the remembered bytes by key; unknown and stale keys are left out. One round trip."""
+        ...
+
+    async def get_or_claim(self, kind: FactKind, keys: Sequence[str]) -> Claimed:
+        """Do what `get` does, and share what is unknown out among those who ask. One round trip.
+
+        A claim ends with `put`, or after some seconds by itself. A cache that is not shared claims nothing.
+        """
+        return Claimed(await self.get(kind, keys))
+
+    async def put(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
+        """Remember the entries. One round trip."""
+        ...

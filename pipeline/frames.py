@@ -96,4 +96,4 @@ BESIDE = Schema({"evidence": "String", "provider": "String", "unwanted": "String
 SEGMENT = Schema({"n": "UInt32"}) | VERDICTS | BESIDE
 """What a finished chunk writes; evidence is a JSON object, or "" when the job did not ask for it; provider is
 who runs the mail server, "" where DNS was not asked or named none; unwanted says why the account may not send
-there (mailsift.pipeline.judge.tiers.Unwanted), or ""."""
+there (mailsift.pipeline.tiers.Unwanted), or ""."""

@@ -12,9 +12,8 @@ from prometheus_client import Counter, Gauge
 from prometheus_client.metrics import MetricWrapperBase
 
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.ports import Grant, Report, SessionOutcome
 from mailsift.pipeline.providers import PROVIDERS
-from mailsift.pipeline.standing import LedgerKind
+from mailsift.pipeline.throttle import Grant, LedgerKind, Report, SessionOutcome
 
 T = TypeVar("T", bound=MetricWrapperBase)
 

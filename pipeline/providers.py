@@ -29,7 +29,7 @@ class Provider:
         rate: RCPT commands a second, all sessions together.
         burst: RCPT commands that may go at once after a pause; a full session by default.
         recipients: RCPT commands in one session.
-        ceiling: RCPT commands a second that a source may earn with its name (mailsift.pipeline.standing);
+        ceiling: RCPT commands a second that a source may earn with its name (mailsift.pipeline.throttle);
             0 = it is always asked at its rate.
         harvest: unknown recipients of a minute at which it blocks a source for hours, where they are half of
             all; 0 = not known to (mailsift.storage.redis.local_throttle).

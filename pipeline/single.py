@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.judge.table import VerdictPolicy, judge
 from mailsift.pipeline.lists import AddressKnowledge, Lists
 from mailsift.pipeline.syntax.address import canonical_of, parse_cell
-from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence, Verdict, with_repair
+from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence, Verdict, VerdictPolicy, judge, with_repair
 
 if TYPE_CHECKING:
-    from mailsift.pipeline.outcomes.history import OutcomeFacts
+    from mailsift.pipeline.outcomes.outcome import OutcomeFacts
     from mailsift.pipeline.validator import Validator
 
 _MAX_AGE: Final = 86_400.0
@@ -124,7 +123,7 @@ class SingleValidator:
 
         A database that says nothing may take half the time: the other half is the mail server's.
         """
-        from mailsift.pipeline.outcomes.history import NO_OUTCOMES, NOT_LOOKED_UP  # noqa: PLC0415 - a lone check needs no outcomes
+        from mailsift.pipeline.outcomes.outcome import NO_OUTCOMES, NOT_LOOKED_UP  # noqa: PLC0415 - a lone check needs no outcomes
 
         if not options.outcomes:
             return NO_OUTCOMES

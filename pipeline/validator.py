@@ -28,17 +28,16 @@ from mailsift.pipeline.facts import (
     WaitReason,
 )
 from mailsift.pipeline.frames import Schema
-from mailsift.pipeline.judge.frame import Findings, judge_frame
-from mailsift.pipeline.judge.table import VerdictPolicy
+from mailsift.pipeline.judge_frame import Findings, judge_frame
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.opt_outs import NOBODY, OptOuts
-from mailsift.pipeline.outcomes.history import NO_OUTCOMES, OutcomeFacts
-from mailsift.pipeline.probe.collector import NETWORK_SECONDS
+from mailsift.pipeline.outcomes.outcome import NO_OUTCOMES, OutcomeFacts
+from mailsift.pipeline.probe.collector import NETWORK_SECONDS, ProberRule
 from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
-from mailsift.pipeline.probe.reading import ProberRule
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.stop import AskedCounts, StopPolicy, ThrottleKey
+from mailsift.pipeline.throttle import AskedCounts, StopPolicy, ThrottleKey
+from mailsift.pipeline.verdict import VerdictPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mailsift.sandbox.cli import sandbox_app
+from mailsift.sandbox.server import sandbox_app
 
 if __name__ == "__main__":
     sandbox_app()

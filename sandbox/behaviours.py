@@ -1,12 +1,38 @@
-"""How domains and their mail servers behave: the vocabulary, and the one table with a row a behaviour."""
+"""How domains and their mail servers behave: the vocabulary, a table with a row a behaviour, the truth.
+
+The sandbox says itself what the right verdict is, and asks nobody whose verdicts it judges.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mailsift.sandbox import truth
-from mailsift.sandbox.truth import DnsBehaviour, ExpectedVerdict
+from mailsift.sandbox.population import Mailbox
+
+
+class DnsBehaviour(StrEnum):
+    """How a domain answers DNS queries."""
+
+    MX = "mx"
+    IMPLICIT = "implicit"  # no MX, an A record (RFC 5321 section 5.1)
+    CNAME = "cname"  # the domain is an alias; the target has the MX
+    MX_CNAME = "mx_cname"  # the exchanger's name is an alias
+    TRUNCATED = "truncated"  # over UDP always TC
+    SLOW = "slow"
+    FLAKY = "flaky"  # the first query over UDP is lost
+    MANY_MX = "many_mx"  # 1,000 MX records
+    MIXED = "mixed"  # first MX at private addresses only, second is good
+    NXDOMAIN = "nxdomain"
+    NODATA = "nodata"  # exists, but no MX and no address
+    NULL_MX = "null_mx"  # RFC 7505
+    PRIVATE = "private"  # MX at 10.11.12.13
+    SPECIAL = "special"  # MX at link-local, multicast, IPv4-mapped, NAT64 and 6to4 addresses
+    LITERAL = "literal"  # the exchanger's name is an IP address
+    DANGLING = "dangling"  # the exchanger's name does not exist
+    SERVFAIL = "servfail"
+    REFUSED = "refused"
+    SILENT = "silent"
 
 
 class OnConnect(StrEnum):
@@ -130,6 +156,24 @@ PLAIN = HostPolicy()
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedVerdict:
+    """The right verdict; result is "" where more than one is defensible."""
+
+    status: str
+    result: str = ""
+
+
+DISPOSABLE_VERDICT = ExpectedVerdict("risky", "disposable")
+PASSED = ExpectedVerdict("valid", "passed")
+CATCH_ALL = ExpectedVerdict("risky", "catch_all")
+UNVERIFIABLE = ExpectedVerdict("risky", "unverifiable")
+BLOCKED = ExpectedVerdict("risky", "probe_blocked")
+UNREACHABLE = ExpectedVerdict("risky", "unreachable")
+DEFERRED = ExpectedVerdict("risky", "deferred")
+RISKY = ExpectedVerdict("risky")
+
+
+@dataclass(frozen=True, slots=True)
 class Behaviour:
     """One behaviour of a domain and its mail servers.
 
@@ -172,9 +216,9 @@ _ORDINARY = (
     _B("sendmail", policy=HostPolicy(mta="sendmail", smtputf8=False), plain=100, hostile=100),
     _B("qmail", policy=HostPolicy(mta="qmail", smtputf8=False), plain=100, hostile=100),
     _B("opensmtpd", policy=HostPolicy(mta="opensmtpd"), plain=50, hostile=50),
-    _B("catch-all", truth.CATCH_ALL, rcpt=RecipientPolicy.ACCEPT, plain=800, hostile=600),
-    _B("blanket", truth.UNVERIFIABLE, rcpt=RecipientPolicy.BLANKET, plain=100, hostile=150),
-    _B("blanket-stamped", truth.UNVERIFIABLE, rcpt=RecipientPolicy.STAMPED, hostile=50),
+    _B("catch-all", CATCH_ALL, rcpt=RecipientPolicy.ACCEPT, plain=800, hostile=600),
+    _B("blanket", UNVERIFIABLE, rcpt=RecipientPolicy.BLANKET, plain=100, hostile=150),
+    _B("blanket-stamped", UNVERIFIABLE, rcpt=RecipientPolicy.STAMPED, hostile=50),
 )
 
 _DNS = (
@@ -201,23 +245,23 @@ _DNS = (
 )
 
 _ABOUT_US = (
-    _B("blocked-banner", truth.BLOCKED, policy=HostPolicy(on_connect=OnConnect.BLOCKED), hostile=50),
-    _B("blocked-ehlo", truth.BLOCKED, policy=HostPolicy(mta="exim", refuses="ehlo"), hostile=50),
-    _B("blocked-mail", truth.BLOCKED, policy=HostPolicy(refuses="mail"), hostile=50),
-    _B("blocked-rcpt", truth.BLOCKED, rcpt=RecipientPolicy.BLOCK, hostile=50),
-    _B("blocked-policy", truth.BLOCKED, rcpt=RecipientPolicy.POLICY, hostile=50),
+    _B("blocked-banner", BLOCKED, policy=HostPolicy(on_connect=OnConnect.BLOCKED), hostile=50),
+    _B("blocked-ehlo", BLOCKED, policy=HostPolicy(mta="exim", refuses="ehlo"), hostile=50),
+    _B("blocked-mail", BLOCKED, policy=HostPolicy(refuses="mail"), hostile=50),
+    _B("blocked-rcpt", BLOCKED, rcpt=RecipientPolicy.BLOCK, hostile=50),
+    _B("blocked-policy", BLOCKED, rcpt=RecipientPolicy.POLICY, hostile=50),
     _B("greylist", rcpt=RecipientPolicy.GREYLIST, hostile=100),
     _B("greylist-named", rcpt=RecipientPolicy.GREYLIST_NAMED, hostile=100),
     _B("greylist-vague", rcpt=RecipientPolicy.GREYLIST_VAGUE, hostile=50),
-    _B("tempfail", truth.DEFERRED, rcpt=RecipientPolicy.TEMPORARY, hostile=30),
-    _B("soft-bounce", truth.RISKY, rcpt=RecipientPolicy.SOFT_BOUNCE, hostile=30),
-    _B("verify-450", truth.RISKY, rcpt=RecipientPolicy.VERIFY_LATER, hostile=30),
+    _B("tempfail", DEFERRED, rcpt=RecipientPolicy.TEMPORARY, hostile=30),
+    _B("soft-bounce", RISKY, rcpt=RecipientPolicy.SOFT_BOUNCE, hostile=30),
+    _B("verify-450", RISKY, rcpt=RecipientPolicy.VERIFY_LATER, hostile=30),
     _B("verify-550", rcpt=RecipientPolicy.VERIFY, hostile=50),
-    _B("verify-loop", truth.RISKY, rcpt=RecipientPolicy.VERIFY_LOOP, hostile=30),
+    _B("verify-loop", RISKY, rcpt=RecipientPolicy.VERIFY_LOOP, hostile=30),
     _B("directory-away", rcpt=RecipientPolicy.AWAY, hostile=1),
-    _B("banned", truth.BLOCKED, rcpt=RecipientPolicy.BANNED, hostile=1),
-    _B("busy", truth.RISKY, policy=HostPolicy(on_connect=OnConnect.BUSY), hostile=30),
-    _B("unclear", truth.RISKY, rcpt=RecipientPolicy.UNCLEAR, hostile=30),
+    _B("banned", BLOCKED, rcpt=RecipientPolicy.BANNED, hostile=1),
+    _B("busy", RISKY, policy=HostPolicy(on_connect=OnConnect.BUSY), hostile=30),
+    _B("unclear", RISKY, rcpt=RecipientPolicy.UNCLEAR, hostile=30),
 )
 
 _LIMITS = (
@@ -241,26 +285,26 @@ _LIMITS = (
 
 _TROUBLE = (
     _B("tarpit", policy=HostPolicy(pace=ReplyPace.TARPIT), hostile=20, slow=True),
-    _B("drip", truth.UNREACHABLE, policy=HostPolicy(pace=ReplyPace.DRIP), hostile=20, slow=True),
-    _B("drop-mail", truth.RISKY, policy=HostPolicy(drops="mail"), hostile=30),
-    _B("drop-rcpt", truth.RISKY, policy=HostPolicy(drops="rcpt"), hostile=30),
+    _B("drip", UNREACHABLE, policy=HostPolicy(pace=ReplyPace.DRIP), hostile=20, slow=True),
+    _B("drop-mail", RISKY, policy=HostPolicy(drops="mail"), hostile=30),
+    _B("drop-rcpt", RISKY, policy=HostPolicy(drops="rcpt"), hostile=30),
     _B("drop-once", policy=HostPolicy(drops="rcpt", drops_once=True), hostile=30),
-    _B("reset", truth.UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.RESET), hostile=30),
-    _B("refused", truth.UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.REFUSED), hostile=30),
+    _B("reset", UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.RESET), hostile=30),
+    _B("refused", UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.REFUSED), hostile=30),
     _B(
         "blackhole",
-        truth.UNREACHABLE,
+        UNREACHABLE,
         policy=HostPolicy(on_connect=OnConnect.BLACKHOLE),
         hostile=20,
         slow=True,
     ),
-    _B("mute", truth.UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.MUTE), hostile=20, slow=True),
+    _B("mute", UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.MUTE), hostile=20, slow=True),
     _B("next-mx-refused", first=HostPolicy(on_connect=OnConnect.REFUSED), hostile=50),
     _B("next-mx-reset", first=HostPolicy(on_connect=OnConnect.RESET), hostile=50),
     _B("next-mx-blackhole", first=HostPolicy(on_connect=OnConnect.BLACKHOLE), hostile=20, slow=True),
     _B("next-mx-busy", first=HostPolicy(on_connect=OnConnect.BUSY), hostile=50),
-    _B("endless-reply", truth.RISKY, policy=HostPolicy(reply=HostileReply.ENDLESS), hostile=20, slow=True),
-    _B("giant-line", truth.RISKY, policy=HostPolicy(reply=HostileReply.GIANT), hostile=20, slow=True),
+    _B("endless-reply", RISKY, policy=HostPolicy(reply=HostileReply.ENDLESS), hostile=20, slow=True),
+    _B("giant-line", RISKY, policy=HostPolicy(reply=HostileReply.GIANT), hostile=20, slow=True),
     _B("control-banner", policy=HostPolicy(reply=HostileReply.CONTROL), hostile=30),
 )
 
@@ -268,3 +312,64 @@ BEHAVIOURS: tuple[Behaviour, ...] = (*_ORDINARY, *_DNS, *_ABOUT_US, *_LIMITS, *_
 """Every behaviour there is."""
 
 BY_NAME = {behaviour.name: behaviour for behaviour in BEHAVIOURS}
+
+_NO_DNS = ExpectedVerdict("risky", "dns_unavailable")
+_UNROUTABLE = ExpectedVerdict("invalid", "unroutable")
+
+VERDICT_BY_DNS: dict[DnsBehaviour, ExpectedVerdict] = {
+    DnsBehaviour.NXDOMAIN: ExpectedVerdict("invalid", "domain_not_found"),
+    DnsBehaviour.NODATA: ExpectedVerdict("invalid", "no_mail_server"),
+    DnsBehaviour.NULL_MX: ExpectedVerdict("invalid", "null_mx"),
+    DnsBehaviour.PRIVATE: _UNROUTABLE,
+    DnsBehaviour.SPECIAL: _UNROUTABLE,
+    DnsBehaviour.LITERAL: _UNROUTABLE,
+    DnsBehaviour.DANGLING: ExpectedVerdict("invalid"),
+    DnsBehaviour.SERVFAIL: _NO_DNS,
+    DnsBehaviour.REFUSED: _NO_DNS,
+    DnsBehaviour.SILENT: _NO_DNS,
+}
+"""The states that already decide in mode medium; all others are routed."""
+
+VERDICT_BY_MAILBOX: dict[Mailbox, ExpectedVerdict] = {
+    Mailbox.EXISTS: ExpectedVerdict("valid", "deliverable"),
+    Mailbox.MISSING: ExpectedVerdict("invalid", "mailbox_not_found"),
+    Mailbox.FULL: ExpectedVerdict("risky", "mailbox_full"),
+    Mailbox.DISABLED: ExpectedVerdict("invalid", "mailbox_disabled"),
+}
+"""What a server that looks at mailboxes makes of them, once it has been asked properly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The right verdict in each mode."""
+
+    fast: ExpectedVerdict
+    medium: ExpectedVerdict
+    deep: ExpectedVerdict
+
+
+_SYNTAX_ERROR = ExpectedVerdict("invalid", "syntax_error")
+
+TRUTH_OF_SYNTAX_ERROR = Truth(_SYNTAX_ERROR, _SYNTAX_ERROR, _SYNTAX_ERROR)
+"""About text that is no address."""
+
+TRUTH_OF_DISPOSABLE = Truth(DISPOSABLE_VERDICT, DISPOSABLE_VERDICT, DISPOSABLE_VERDICT)
+"""About an address at a throw-away domain that works."""
+
+
+def truth_of_address(
+    dns: DnsBehaviour, deep: ExpectedVerdict | None, mailbox: Mailbox, *, askable: bool
+) -> Truth:
+    """Return the truth about an address of a domain.
+
+    Args:
+        dns: how the domain answers DNS.
+        deep: the verdict on every address of the domain, None when its mailboxes decide.
+        mailbox: what there is behind the address.
+        askable: whether the server can be asked about it (RFC 6531: non-ASCII needs SMTPUTF8).
+    """
+    if dns in VERDICT_BY_DNS:
+        return Truth(PASSED, VERDICT_BY_DNS[dns], VERDICT_BY_DNS[dns])
+    if askable:
+        return Truth(PASSED, PASSED, deep or VERDICT_BY_MAILBOX[mailbox])
+    return Truth(PASSED, PASSED, RISKY if deep else UNVERIFIABLE)

@@ -10,11 +10,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from mailsift.sandbox import truth
+from mailsift.sandbox.behaviours import TRUTH_OF_SYNTAX_ERROR, Truth
 from mailsift.sandbox.population import ROLES, UNICODE, Mailbox, invent_local
-from mailsift.sandbox.providers import DISPOSABLE, PROVIDERS, TYPOS
-from mailsift.sandbox.truth import Truth
-from mailsift.sandbox.world import SandboxDomain, SandboxWorld
+from mailsift.sandbox.world import DISPOSABLE_DOMAINS, PROVIDERS, TYPOS, SandboxDomain, SandboxWorld
 
 HEADER = ("id", "first_name", "last_name", "email", "company", "signup_date", "country")
 TRUTH_HEADER = ("row", "email", "fast", "medium", "deep", "deep_result")
@@ -87,7 +85,7 @@ class _Truths:
 
     def __init__(self, world: SandboxWorld) -> None:
         self._world = world
-        self._wrong = self._format(truth.OF_SYNTAX_ERROR)
+        self._wrong = self._format(TRUTH_OF_SYNTAX_ERROR)
         self._known: dict[tuple[str, Mailbox, bool], _Columns] = {}
 
     def columns(self, row: _Row) -> _Columns:
@@ -120,7 +118,7 @@ class _Lister:
             "mistake": self._mistyped_row,
             "blank": self._blank_row,
             "typo": lambda: self._person(rng.choice(tuple(TYPOS))),
-            "disposable": lambda: self._person(rng.choice(DISPOSABLE)),
+            "disposable": lambda: self._person(rng.choice(DISPOSABLE_DOMAINS)),
             "business": self._business,
         }
         self._names = [*self._kinds, *(name for name, _ in free)]

@@ -7,26 +7,180 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from mailsift.sandbox import truth
 from mailsift.sandbox.behaviours import (
     BEHAVIOURS,
     BY_NAME,
+    DISPOSABLE_VERDICT,
+    TRUTH_OF_DISPOSABLE,
+    UNVERIFIABLE,
+    VERDICT_BY_DNS,
     Behaviour,
+    DnsBehaviour,
+    ExpectedVerdict,
     HostPolicy,
     MailHost,
     OnConnect,
     RecipientPolicy,
+    Truth,
+    truth_of_address,
 )
 from mailsift.sandbox.population import Mailbox, firms, mailbox, to_ascii
-from mailsift.sandbox.providers import DISPOSABLE, PROVIDERS, TYPOS, SandboxProvider
-from mailsift.sandbox.truth import DnsBehaviour, ExpectedVerdict, Truth
 
 BLACKHOLE = "127.15.0.1"
 """The address of every server whose connections are never established."""
 
+GOOGLE = HostPolicy(mta="google")
+ONLINE = HostPolicy(mta="exchange_online")
+POSTFIX = HostPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxProvider:
+    """A mail provider.
+
+    Attributes:
+        label: the world's name for it.
+        exchangers: (preference, host name); `{domain}` is the customer's domain with dashes, `{n}` one of
+            `pool` numbers: names that share a number share an address.
+        free: its free-mail domains with their share of all rows in 1/10,000.
+        business: its share of the business domains in 1/10,000.
+        rcpt: what RCPT is answered with.
+        unverifiable: its answers to RCPT mean nothing, so no verifier can know.
+    """
+
+    label: str
+    exchangers: tuple[tuple[int, str], ...]
+    policy: HostPolicy = POSTFIX
+    free: tuple[tuple[str, int], ...] = ()
+    business: int = 0
+    pool: int = 1
+    rcpt: RecipientPolicy = RecipientPolicy.MAILBOXES
+    unverifiable: bool = False
+
+
+PROVIDERS: tuple[SandboxProvider, ...] = (
+    SandboxProvider(
+        "google",
+        (
+            (5, "gmail-smtp-in.l.google.com"),
+            (10, "alt1.gmail-smtp-in.l.google.com"),
+            (20, "alt2.gmail-smtp-in.l.google.com"),
+        ),
+        GOOGLE,
+        free=(("gmail.com", 2200), ("googlemail.com", 30)),
+    ),
+    SandboxProvider(
+        "google",
+        ((1, "aspmx.l.google.com"), (5, "alt1.aspmx.l.google.com"), (5, "alt2.aspmx.l.google.com")),
+        GOOGLE,
+        business=1800,
+    ),
+    SandboxProvider(
+        "outlook",
+        ((2, "{domain}.olc.protection.outlook.com"),),
+        HostPolicy(mta="outlook"),
+        free=(("outlook.com", 180), ("hotmail.com", 320), ("live.com", 60), ("msn.com", 30)),
+        pool=4,
+    ),
+    SandboxProvider(
+        "yahoo",
+        ((1, "mta5.am0.yahoodns.net"), (1, "mta6.am0.yahoodns.net"), (1, "mta7.am0.yahoodns.net")),
+        free=(("yahoo.com", 260), ("ymail.com", 20), ("aol.com", 70)),
+        rcpt=RecipientPolicy.ACCEPT,
+        unverifiable=True,
+    ),
+    SandboxProvider(
+        "icloud",
+        ((10, "mx01.mail.icloud.com"), (10, "mx02.mail.icloud.com")),
+        free=(("icloud.com", 150), ("me.com", 30)),
+    ),
+    SandboxProvider(
+        "gmx",
+        ((10, "mx00.gmx.net"), (10, "mx01.gmx.net")),
+        free=(("gmx.de", 60), ("gmx.net", 30), ("web.de", 60)),
+    ),
+    SandboxProvider(
+        "microsoft365", ((0, "{domain}.mail.protection.outlook.com"),), ONLINE, business=1900, pool=24
+    ),
+    SandboxProvider(  # tenants without directory-based edge blocking: the message bounces later
+        "microsoft365",
+        ((0, "{domain}.mail.protection.outlook.com"),),
+        ONLINE,
+        business=300,
+        pool=24,
+        rcpt=RecipientPolicy.ACCEPT,
+        unverifiable=True,
+    ),
+    SandboxProvider(
+        "proofpoint",
+        ((10, "mx0a-00{n:06x}.pphosted.com"), (10, "mx0b-00{n:06x}.pphosted.com")),
+        HostPolicy(mta="sendmail"),
+        business=200,
+        pool=8,
+    ),
+    SandboxProvider(  # a gateway without a directory: the message bounces later
+        "proofpoint",
+        ((10, "mx0a-later.pphosted.com"), (10, "mx0b-later.pphosted.com")),
+        HostPolicy(mta="sendmail"),
+        free=(("gateway-later.sandbox.test", 0),),
+        rcpt=RecipientPolicy.ACCEPT,
+        unverifiable=True,
+    ),
+    SandboxProvider(  # with the defaults of its manual: 30 recipients a minute, blocks of three hours
+        "forcepoint",
+        ((10, "cust1-a.in.mailcontrol.com"),),
+        HostPolicy(mta="exchange", per_minute=30),
+        free=(("gateway.sandbox.test", 0),),
+        rcpt=RecipientPolicy.GATEWAY,
+    ),
+    SandboxProvider(  # the same in a company of its own, whom no table knows
+        "company-gateway.test",
+        ((10, "mx.company-gateway.test"),),
+        HostPolicy(mta="exchange", per_minute=30),
+        free=(("own-gateway.sandbox.test", 0),),
+        rcpt=RecipientPolicy.GATEWAY,
+    ),
+    SandboxProvider(
+        "mimecast",
+        ((10, "eu-smtp-inbound-1.mimecast.com"), (10, "eu-smtp-inbound-2.mimecast.com")),
+        business=150,
+    ),
+    SandboxProvider("zoho", ((10, "mx.zoho.com"), (20, "mx2.zoho.com"), (50, "mx3.zoho.com")), business=150),
+    SandboxProvider("ionos", ((10, "mx00.ionos.de"), (10, "mx01.ionos.de")), business=250),
+)
+"""Google stands twice: free mail and Workspace have exchangers of their own but one throttle key.
+Microsoft 365 stands twice: tenants whose edge knows the directory, and tenants that accept everybody."""
+
+_DISPOSABLE_TEXT = """
+mailinator.com guerrillamail.com 10minutemail.com yopmail.com trashmail.com temp-mail.org sharklasers.com
+getnada.com maildrop.cc dispostable.com mailnesia.com fakeinbox.com mintemail.com mohmal.com emailondeck.com
+discard.email mytemp.email moakt.com tempinbox.com mailcatch.com grr.la spam4.me tempr.email mailsac.com
+harakirimail.com
+"""
+DISPOSABLE_DOMAINS = tuple(_DISPOSABLE_TEXT.split())
+"""Throw-away domains everybody's list knows; here their servers work and accept everything."""
+
+TYPOS = {
+    "gmai.com": "nxdomain",
+    "gnail.com": "nxdomain",
+    "gmaill.com": "nxdomain",
+    "gmail.con": "nxdomain",
+    "gamil.com": "nxdomain",
+    "hotmal.com": "nxdomain",
+    "hotmail.con": "nxdomain",
+    "yaho.com": "no-mail",
+    "yahooo.com": "nxdomain",
+    "yahoo.con": "nxdomain",
+    "outlok.com": "no-mail",
+    "outloook.com": "nxdomain",
+    "iclod.com": "nxdomain",
+    "gmail.co": "catch-all",
+}
+"""Slips of well-known domains and how they behave here."""
+
 _FIRST_ADDRESS = 127 << 24 | 16 << 16  # servers live from 127.16.0.1 upwards
 _ORDINARY = BY_NAME["ordinary"]
-_DISPOSABLE = Behaviour("disposable", truth.DISPOSABLE, rcpt=RecipientPolicy.ACCEPT)
+_DISPOSABLE = Behaviour("disposable", DISPOSABLE_VERDICT, rcpt=RecipientPolicy.ACCEPT)
 _COMPANY_SIZE = 300  # domains a hosting company looks after
 
 # Names that exist without being listed, and the scenario domain they behave like.
@@ -132,7 +286,7 @@ class SandboxWorld:
         for provider in PROVIDERS:
             for name, _ in provider.free:
                 self._customer(name, provider)
-        for name in DISPOSABLE:
+        for name in DISPOSABLE_DOMAINS:
             self._hosted(name, _DISPOSABLE, "throwaway-hosting.net")
         for name, kind in TYPOS.items():
             self._self_hosted(name, BY_NAME[kind], "parking-lot.net")
@@ -160,11 +314,11 @@ class SandboxWorld:
         local, _, name = address.rpartition("@")
         domain = self.find(name)
         if domain is None:
-            return truth.of_address(DnsBehaviour.NXDOMAIN, None, Mailbox.MISSING, askable=True)
+            return truth_of_address(DnsBehaviour.NXDOMAIN, None, Mailbox.MISSING, askable=True)
         if domain.disposable:
-            return truth.OF_DISPOSABLE
+            return TRUTH_OF_DISPOSABLE
         askable = domain.behaviour.policy.smtputf8 or local.isascii()
-        return truth.of_address(domain.behaviour.dns, domain.deep, self.mailbox(local, name), askable=askable)
+        return truth_of_address(domain.behaviour.dns, domain.deep, self.mailbox(local, name), askable=askable)
 
     def _business(self, count: int, mix: WorldMix) -> tuple[SandboxDomain, ...]:
         rng = random.Random(f"{self.seed}/world")
@@ -197,7 +351,7 @@ class SandboxWorld:
             host = pattern.format(domain=name.replace(".", "-"), n=number)
             self._serve(host, provider.label, provider.policy, pool=(pattern, place, number))
             exchangers.append((preference, host))
-        deep = truth.UNVERIFIABLE if provider.unverifiable else None
+        deep = UNVERIFIABLE if provider.unverifiable else None
         like = replace(_ORDINARY, rcpt=provider.rcpt, policy=provider.policy, deep=deep)
         return self._add(unicode, like, tuple(exchangers), provider.label)
 
@@ -211,7 +365,7 @@ class SandboxWorld:
     def _self_hosted(self, unicode: str, behaviour: Behaviour, label: str) -> SandboxDomain:
         """Give a domain servers of its own, as its behaviour wants."""
         name = to_ascii(unicode)
-        if behaviour.dns in truth.BY_DNS:
+        if behaviour.dns in VERDICT_BY_DNS:
             return self._add(unicode, behaviour, (), "")
         if behaviour.dns is DnsBehaviour.IMPLICIT:
             self._serve(name, name, behaviour.policy)

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mailsift.api.http.inputs import WHOLE
 from mailsift.jobs.policies import AccountPolicy
-from mailsift.pipeline.judge.tiers import Tier, TierPolicy
-from mailsift.pipeline.outcomes.history import MOST_DAYS, OutcomePolicy
+from mailsift.pipeline.outcomes.outcome import MOST_DAYS, OutcomePolicy
+from mailsift.pipeline.tiers import Tier, TierPolicy
 
 NeverSend: TypeAlias = Literal[Tier.REVIEW, Tier.REMOVE]
 

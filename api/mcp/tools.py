@@ -20,9 +20,8 @@ from mailsift.jobs.submissions import json_lines, one_piece
 from mailsift.jobs.views import JobId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.judge.table import MEANINGS
 from mailsift.pipeline.single import SingleOptions
-from mailsift.pipeline.verdict import Result, Status
+from mailsift.pipeline.verdict import MEANINGS, Result, Status
 from mailsift.storage.states import JobState
 
 MOST: Final = 1_000

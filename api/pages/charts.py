@@ -13,9 +13,8 @@ from typing import Final
 from markupsafe import Markup
 
 from mailsift.api.pages.filters import percent
-from mailsift.pipeline.judge.table import BANDS
 from mailsift.pipeline.outcomes.chances import Bin, Calibration, MeasuredShare
-from mailsift.pipeline.verdict import Status
+from mailsift.pipeline.verdict import SCORE_BANDS, Status
 
 _COLUMNS_WIDTH: Final = 720.0
 _COLUMNS_HEIGHT: Final = 120.0
@@ -124,7 +123,7 @@ def gauge(score: int, status: Status) -> Markup:
     """Return a score of 0 to 100 as a half circle, with the bands of the three statuses below it."""
     bands = [
         Markup('<path class="gauge-band s-{}" d="{}"/>').format(name.value, _arc(low, high + 1, 62))
-        for name, (low, high) in BANDS.items()
+        for name, (low, high) in SCORE_BANDS.items()
     ]
     ground = Markup('<path class="gauge-ground" d="{}"/>').format(_arc(0, 100, 50))
     value = Markup('<path class="gauge-value s-{}" d="{}"/>').format(status.value, _arc(0, max(score, 1), 50))

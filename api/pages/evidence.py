@@ -22,16 +22,15 @@ from mailsift.api.pages.words import (
 )
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.facts import Answer, DomainState, Mode
-from mailsift.pipeline.judge.table import ROWS, syntax_reason
 from mailsift.pipeline.outcomes.chances import MeasuredShare
-from mailsift.pipeline.outcomes.history import STAGE
+from mailsift.pipeline.outcomes.outcome import OUTCOME_STAGE
 from mailsift.pipeline.replies.table import REASONS
-from mailsift.pipeline.verdict import Status
+from mailsift.pipeline.verdict import VERDICT_ROWS, Status, syntax_reason
 
 Fact = tuple[str, object]
 
 _POINTS: Final[Mapping[str, str]] = {
-    **{row.id: row.reason for row in ROWS},
+    **{row.id: row.reason for row in VERDICT_ROWS},
     "role": "A role address such as info@ or sales@",
     "likely_slip": "The domain looks like a typo of a well-known one",
     "look_alike": "Letters of other scripts make the address look like another one",
@@ -127,7 +126,7 @@ def verdict_detail(
 def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any], judged: str = "") -> list[Section]:
     """Return the facts behind a verdict, stage by stage; `judged` is the canonical address, "" for none.
 
-    `evidence` is what the pipeline wrote (mailsift.pipeline.judge.frame), {} when none was kept.
+    `evidence` is what the pipeline wrote (mailsift.pipeline.judge_frame), {} when none was kept.
     """
     address: tuple[Fact, ...] = (("Judged as", judged),) if judged else ()
     if not evidence:
@@ -142,7 +141,7 @@ def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any], judged: st
         Section("Domain", _domain_said(domain, evidence["mode"]), tuple(_domain(domain))),
     ]
     if mailbox := evidence["mailbox"]:
-        sent = mailbox["stage"] == STAGE
+        sent = mailbox["stage"] == OUTCOME_STAGE
         facts_of = _outcome if sent else _mailbox
         said = "" if sent else _mailbox_said(mailbox)
         found.append(Section("Mailbox", said, tuple(facts_of(mailbox)), mailbox["text"]))
@@ -243,7 +242,7 @@ def _code_facts(fact: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def _outcome(fact: Mapping[str, Any]) -> Iterator[Fact]:
-    """Tell what became of a message that was really sent (mailsift.pipeline.outcomes.history)."""
+    """Tell what became of a message that was really sent (mailsift.pipeline.outcomes.outcome)."""
     arrived = fact["answer"] == Answer.ACCEPTED
     yield "A message you sent", "arrived" if arrived else f"came back: {ANSWERS[fact['answer']]}"
     yield from _code_facts(fact)

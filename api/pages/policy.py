@@ -20,8 +20,8 @@ from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.policies import AccountPolicy
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.judge.tiers import Tier, TierPolicy
-from mailsift.pipeline.outcomes.history import MOST_DAYS, OutcomePolicy
+from mailsift.pipeline.outcomes.outcome import MOST_DAYS, OutcomePolicy
+from mailsift.pipeline.tiers import Tier, TierPolicy
 from mailsift.storage.states import ENDED
 
 router = APIRouter(prefix="/outcomes/policy", include_in_schema=False)

@@ -25,7 +25,7 @@ from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.pages import PageRequest, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
-from mailsift.pipeline.judge.tiers import Tier
+from mailsift.pipeline.tiers import Tier
 from mailsift.pipeline.verdict import Result, Status
 
 router = APIRouter(include_in_schema=False)

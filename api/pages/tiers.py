@@ -9,7 +9,7 @@ from typing import Final
 from mailsift.api.pages.filters import number, percent
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.judge.tiers import Tier
+from mailsift.pipeline.tiers import Tier
 from mailsift.pipeline.verdict import Status
 from mailsift.pipeline.wording import counted
 from mailsift.storage.states import ENDED, JobState

@@ -10,8 +10,7 @@ from mailsift.events.retry import DeliveryState, DisabledReason, ErrorClass
 from mailsift.jobs.eta import MIXED_LINE, TRIAGE_LINE, EtaLine
 from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_PLACE, WAITS_FOR_STORAGE, WAITS_FOR_THREADS
 from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
-from mailsift.pipeline.judge.table import ROWS
-from mailsift.pipeline.verdict import Result
+from mailsift.pipeline.verdict import VERDICT_ROWS, Result
 from mailsift.pipeline.wording import counted
 from mailsift.pipeline.zones import DEFAULT, abbreviation, zone_named
 from mailsift.storage.sql.chunks import WORKER_GONE, Waiting
@@ -59,7 +58,7 @@ AFTER_FAILURE: Final[Mapping[str, str]] = {
 """What to do about a list that is at fault: a row for each of mailsift.jobs.intake.models.LIST_FAULTS."""
 
 REASON_OF: Final[Mapping[str, str]] = {
-    **{row.result.value: row.reason for row in ROWS},
+    **{row.result.value: row.reason for row in VERDICT_ROWS},
     # where several rows of the table lead to one result
     Result.PASSED: "Every check of this mode passed; the mailbox was not looked up.",
     Result.UNVERIFIABLE: "The mail server's answers do not show whether the mailbox exists.",
@@ -103,7 +102,7 @@ def own_suggestion(suggestion: str) -> str:
     return "" if suggestion in _GENERAL else suggestion
 
 
-_GENERAL: Final = frozenset(row.suggestion for row in ROWS)
+_GENERAL: Final = frozenset(row.suggestion for row in VERDICT_ROWS)
 
 ANSWERS: Final[Mapping[str, str]] = {
     Answer.NOT_ASKED: "not asked",

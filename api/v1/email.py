@@ -35,11 +35,10 @@ from mailsift.api.http.responses import PROBABILITY, ChanceFields, answer, chanc
 from mailsift.api.http.uploads import MAX_AGE, YEAR
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.judge.table import MEANINGS
-from mailsift.pipeline.judge.tiers import Tier, TierPolicy, reason_of, tier_of
 from mailsift.pipeline.outcomes.chances import Chances, cell_of
 from mailsift.pipeline.single import SingleOptions
-from mailsift.pipeline.verdict import Result, Status
+from mailsift.pipeline.tiers import Tier, TierPolicy, reason_of, tier_of
+from mailsift.pipeline.verdict import MEANINGS, Result, Status
 
 LONGEST_MS: Final = 60_000
 MOST: Final = 100

@@ -54,7 +54,7 @@ from mailsift.jobs.submissions import Submitted
 from mailsift.jobs.views import JobId, JobSnapshot, JobView, Priority, bad_cursor
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.judge.tiers import Tier
+from mailsift.pipeline.tiers import Tier
 from mailsift.pipeline.verdict import Result, Status
 from mailsift.storage.states import JobState
 

@@ -36,9 +36,9 @@ from mailsift.jobs.rates import FleetConfig
 from mailsift.jobs.views import JobId, view_of
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields
-from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import as_key
 from mailsift.pipeline.syntax.address import read_domain
+from mailsift.pipeline.throttle import Ask
 from mailsift.storage.database import Connection, Database, DatabaseError, unavailable
 from mailsift.storage.redis.connection import BrokerCounts, Client, RedisCircuitBreaker, broker_counts
 from mailsift.storage.redis.facts import FactInspector, KnownDomain

@@ -11,10 +11,10 @@ from mailsift.jobs.admin.timeline import JobTimeline
 from mailsift.jobs.eta import Batch, JobLoad, ProviderBacklog, TimeLeft, time_left
 from mailsift.jobs.rates import ProviderRates, allowed_rate
 from mailsift.jobs.views import JobView
-from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider, Providers
-from mailsift.pipeline.standing import (
-    REFUSALS,
+from mailsift.pipeline.throttle import (
+    REFUSAL_LEDGER_KINDS,
+    Ask,
     LedgerCounts,
     LedgerKind,
     Standing,
@@ -218,7 +218,7 @@ class LedgerRow:
     @property
     def refusals(self) -> dict[LedgerKind, int]:
         """Sessions in which we were refused, by what it was about."""
-        return {kind: self.counts.of(kind) for kind in REFUSALS if self.counts.of(kind)}
+        return {kind: self.counts.of(kind) for kind in REFUSAL_LEDGER_KINDS if self.counts.of(kind)}
 
 
 def ledger_rows(

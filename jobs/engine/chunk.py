@@ -24,10 +24,8 @@ from mailsift.jobs.views import JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Mode, WaitReason
 from mailsift.pipeline.frames import WAITING
-from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression
-from mailsift.pipeline.smtp.config import PATIENT_SECONDS
-from mailsift.pipeline.smtp.identity import subnet_of
-from mailsift.pipeline.stop import (
+from mailsift.pipeline.probe.config import PATIENT_SECONDS, subnet_of
+from mailsift.pipeline.throttle import (
     NEVER_STOPS,
     NO_STOP,
     AskedCounts,
@@ -36,6 +34,7 @@ from mailsift.pipeline.stop import (
     StopRule,
     ThrottleKey,
 )
+from mailsift.pipeline.tiers import TierPolicy, tier_expression
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.blobs import Blobs, JobBlobs

@@ -37,7 +37,7 @@ from mailsift.pipeline.background import guarded
 from mailsift.pipeline.errors import MailsiftError, SuspectError, error_fields, lacks_threads
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, WAITING, load_frames
-from mailsift.pipeline.judge.tiers import TIER_FIELDS, TierPolicy
+from mailsift.pipeline.tiers import TIER_FIELDS, TierPolicy
 from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.local_files import check_room

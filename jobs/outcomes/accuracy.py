@@ -23,7 +23,6 @@ from mailsift.jobs.results.export import defused
 from mailsift.jobs.results.judged import domain_providers, judged_addresses
 from mailsift.jobs.views import AccountId, JobId, load_options
 from mailsift.pipeline.clock import Clock, utc_datetime
-from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.outcomes.chances import (
     Calibration,
     Cell,
@@ -36,7 +35,8 @@ from mailsift.pipeline.outcomes.chances import (
     expected_bounces,
     share_of,
 )
-from mailsift.pipeline.outcomes.history import Fate
+from mailsift.pipeline.outcomes.outcome import Fate
+from mailsift.pipeline.tiers import Tier
 from mailsift.pipeline.verdict import Status
 from mailsift.storage.blobs import Blobs
 from mailsift.storage.database import Database

@@ -36,7 +36,6 @@ from mailsift.jobs.outcomes.words import (
 )
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import GONE
-from mailsift.pipeline.outcomes.history import kind_as_answered
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
     FAILURES,
@@ -47,6 +46,7 @@ from mailsift.pipeline.outcomes.outcome import (
     OutcomeKind,
     ParsedOutcome,
     diagnose,
+    kind_as_answered,
     suppression_cause,
 )
 from mailsift.pipeline.outcomes.times import day_first_in, epoch

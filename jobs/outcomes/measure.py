@@ -19,8 +19,7 @@ from mailsift.jobs.results.judged import KIND, JudgedAddresses, judged_addresses
 from mailsift.jobs.results.segments import delete_segments
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.errors import MailsiftError, error_fields
-from mailsift.pipeline.outcomes.history import WINDOW_DAYS, fates
-from mailsift.pipeline.outcomes.outcome import Outcome
+from mailsift.pipeline.outcomes.outcome import WINDOW_DAYS, Outcome, fates
 from mailsift.storage.blobs import Blobs
 from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import accuracy, outcomes

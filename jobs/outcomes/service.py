@@ -33,10 +33,18 @@ from mailsift.jobs.results.export import csv_lines, defused
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.judge.tiers import unwanted_by
-from mailsift.pipeline.outcomes.history import NO_OUTCOMES, NOT_LOOKED_UP, OutcomeFacts, mailbox_fact
-from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind, ParsedOutcome
+from mailsift.pipeline.outcomes.outcome import (
+    NO_OUTCOMES,
+    NOT_LOOKED_UP,
+    Diagnosis,
+    Outcome,
+    OutcomeFacts,
+    OutcomeKind,
+    ParsedOutcome,
+    mailbox_fact,
+)
 from mailsift.pipeline.syntax.address import canonical_of
+from mailsift.pipeline.tiers import unwanted_by
 from mailsift.storage.database import Connection, Database, DatabaseError
 from mailsift.storage.shared_calls import SharedCalls
 from mailsift.storage.sql import accuracy, outcomes

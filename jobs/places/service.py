@@ -22,7 +22,7 @@ from mailsift.jobs.results.tiers import tiered
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
-from mailsift.pipeline.judge.tiers import TierPolicy
+from mailsift.pipeline.tiers import TierPolicy
 from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.foreign import (

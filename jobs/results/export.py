@@ -24,7 +24,7 @@ from mailsift.jobs.columns import (
 from mailsift.jobs.results.sheet import MOST_ROWS, write_sheet
 from mailsift.jobs.results.tiers import tiered
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.judge.tiers import TierPolicy
+from mailsift.pipeline.tiers import TierPolicy
 from mailsift.pipeline.verdict import Status
 
 

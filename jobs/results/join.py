@@ -30,7 +30,7 @@ def join_results(
 ) -> None:
     """Write the results file: the original columns, `mailsift_address`, the 13 fields, why not to send.
 
-    Ours have that prefix; the last is "" where the account may send (mailsift.pipeline.judge.tiers.Unwanted),
+    Ours have that prefix; the last is "" where the account may send (mailsift.pipeline.tiers.Unwanted),
     and left out where it may to all.
 
     The suggestion of a repaired row begins with what was validated in its cell's place.

@@ -14,8 +14,8 @@ from mailsift.jobs.results.breakdown import domains_of
 from mailsift.jobs.results.segments import TextNumbers, height
 from mailsift.jobs.results.tiers import with_unwanted
 from mailsift.jobs.views import JobId
-from mailsift.pipeline.judge.table import FROM_OUTCOMES
-from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression
+from mailsift.pipeline.tiers import TierPolicy, tier_expression
+from mailsift.pipeline.verdict import FROM_OUTCOMES
 from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.sql.accuracy import OTHER_PROVIDERS
 

@@ -31,7 +31,8 @@ from mailsift.jobs.results.segments import PartialVerdicts, height, verdicts_of
 from mailsift.jobs.results.tiers import with_unwanted
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
-from mailsift.pipeline.judge.tiers import (
+from mailsift.pipeline.syntax.address import read_domain
+from mailsift.pipeline.tiers import (
     TIER_FIELDS,
     Tier,
     TierPolicy,
@@ -39,7 +40,6 @@ from mailsift.pipeline.judge.tiers import (
     tier_expression,
     tier_of,
 )
-from mailsift.pipeline.syntax.address import read_domain
 from mailsift.pipeline.verdict import Status, with_repair
 
 _DEFAULT_COLUMNS = 2  # of the customer's columns, where none was asked for

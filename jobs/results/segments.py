@@ -12,7 +12,7 @@ import polars as pl
 from mailsift.jobs.columns import ADDRESS_N, VERDICT_PREFIX
 from mailsift.jobs.results.tiers import with_unwanted
 from mailsift.pipeline.frames import BESIDE, SEGMENT
-from mailsift.pipeline.judge.tiers import TIER_FIELDS, Tier, TierPolicy, tier_expression
+from mailsift.pipeline.tiers import TIER_FIELDS, Tier, TierPolicy, tier_expression
 from mailsift.pipeline.verdict import Status
 from mailsift.storage.blobs import Blobs, JobBlobs
 

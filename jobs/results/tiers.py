@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from mailsift.jobs.columns import VERDICT_PREFIX
-from mailsift.pipeline.judge.tiers import Tier, TierPolicy, reason_expression, tier_expression
+from mailsift.pipeline.tiers import Tier, TierPolicy, reason_expression, tier_expression
 from mailsift.pipeline.verdict import Status
 
 UNWANTED: Final = f"{VERDICT_PREFIX}unwanted"

@@ -93,7 +93,7 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
         "Validate a generated list in deep mode on the sandbox and compare every verdict with the truth.",
     ),
     "sandbox": CommandRow(
-        "mailsift.sandbox.cli:sandbox_app",
+        "mailsift.sandbox.server:sandbox_app",
         "A mail internet in a box: DNS and SMTP servers on loopback that know the truth.",
     ),
 }

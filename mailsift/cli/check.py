@@ -19,11 +19,10 @@ from mailsift.cli.options import ModeOption, without_broken_bytes
 from mailsift.cli.terminal import STATUS_COLOURS, as_text, console, table_of
 from mailsift.jobs.columns import JUDGED_ADDRESS
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.single import validate_fast
 from mailsift.pipeline.syntax.address import canonical_of
-from mailsift.pipeline.verdict import Result, with_repair
+from mailsift.pipeline.verdict import Result, VerdictPolicy, with_repair
 from mailsift.pipeline.wording import counted
 from mailsift.settings import Settings
 

@@ -24,11 +24,10 @@ from rich.table import Table
 from mailsift.cli.options import JsonOption
 from mailsift.container import open_container, read_sources
 from mailsift.key_files import open_vault, read_key_peppers
-from mailsift.pipeline.dns.nameserver import in_words_of_cares
+from mailsift.pipeline.dns.client import in_words_of_cares
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Known
-from mailsift.pipeline.smtp.config import Source
-from mailsift.pipeline.smtp.identity import default_addresses
+from mailsift.pipeline.probe.config import Source, default_addresses
 from mailsift.runtime.embedded import installation
 from mailsift.settings import Settings
 from mailsift.storage.database import DatabaseError, sentence_of

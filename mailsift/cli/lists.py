@@ -34,7 +34,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import load_frames
-from mailsift.pipeline.judge.tiers import TierPolicy
+from mailsift.pipeline.tiers import TierPolicy
 from mailsift.pipeline.wording import counted
 from mailsift.runtime.embedded import installation
 from mailsift.runtime.local_worker import LocalWorker, early_worker

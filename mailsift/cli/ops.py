@@ -29,8 +29,7 @@ from mailsift.jobs.admin.models import AccountJob, LedgerRow, Overview, SourceRo
 from mailsift.jobs.views import Priority
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
-from mailsift.pipeline.ports import SessionOutcome
-from mailsift.pipeline.standing import REFUSALS, LedgerKind
+from mailsift.pipeline.throttle import REFUSAL_LEDGER_KINDS, LedgerKind, SessionOutcome
 from mailsift.pipeline.wording import counted
 from mailsift.storage.redis.connection import redis_unavailable
 from mailsift.storage.sql.stats import Interval, Snapshot
@@ -53,7 +52,7 @@ _KINDS: Final = {kind.value: (kind,) for kind in LedgerKind}
 _KINDS_IN_SHORT: Final = {
     "probes": (LedgerKind.PROBES,),
     "unknown": (LedgerKind.UNKNOWN,),
-    "refused": REFUSALS,
+    "refused": REFUSAL_LEDGER_KINDS,
 }
 _COLOURS: Final = {
     "running": "cyan",

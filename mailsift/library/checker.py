@@ -35,9 +35,9 @@ from mailsift.library import CheckResult, writable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.guard import read_address
-from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.single import validate_fast
 from mailsift.pipeline.syntax.address import parse_cell
+from mailsift.pipeline.verdict import VerdictPolicy
 from mailsift.runtime.loop_thread import LoopThread
 from mailsift.settings import Settings
 

@@ -1,24 +1,34 @@
-"""The DNS client of the hot path: connected UDP sockets in the event loop, answers by callback.
+"""The DNS client of the hot path: questions to the resolvers that behave best, answers by callback.
 
 Against forgers (RFC 5452) a question goes out on one of several sockets with ports of their own, which are
 renewed now and then, with a random id and its letters in random case; a reply counts when all of that comes
-back. What is truncated, malformed, spelt differently or still unanswered at the last try is asked over TCP.
+back. What is truncated, malformed, spelt differently or still unanswered at the last try is asked over TCP,
+and so are second questions: into a connection nobody outside can forge an answer (RFC 7766).
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from ipaddress import ip_address
+from typing import Final, cast
+
+import aiodns
+import pycares
+from typing_extensions import override
 
 from mailsift.pipeline.background import record_failure
+from mailsift.pipeline.clock import FairClock
 from mailsift.pipeline.dns import message
-from mailsift.pipeline.dns.nameserver import EntropyPool, Nameserver, Query, UdpSocket, parse_nameservers
 from mailsift.pipeline.dns.rules import DENIALS, FAILED, FOUND, MX, DnsAnswer, RecordType, is_null_mx
-from mailsift.pipeline.dns.tcp import NO_ANSWER_DETAILS, AiodnsFallback, TcpClient
-from mailsift.pipeline.fair_clock import FairClock
+from mailsift.pipeline.errors import MailsiftError
 
 _BURST: Final = 64  # replies read in one go, so that others get their turn
 _HEADER: Final = message.HEADER
@@ -430,3 +440,602 @@ def _hand_over(done: Callable[[DnsAnswer], None], answer: DnsAnswer) -> None:
         record_failure("dns", error)
         if answer is not _NOT_TAKEN:
             _hand_over(done, _NOT_TAKEN)
+
+
+# One resolver: its address, our sockets to it, what it can do and how it has behaved.
+
+_SOCKETS: Final = 4
+"""Sockets to one resolver; each has a source port of its own."""
+
+QUESTIONS_A_SOCKET: Final = 5_000
+_SECONDS_A_SOCKET: Final = 60.0
+_RECEIVE_BUFFER: Final = 1 << 20  # octets; the usual 208 KiB drops replies when hundreds come at once
+
+_FIRST_WAIT_S: Final = 0.25  # the least before a question is sent again
+_SLOWER_THAN_USUAL: Final = 5.0
+_SMOOTHING: Final = 0.1
+
+_DOWN_AFTER: Final = 3  # questions in a row without a reply
+_DOWN_S: Final = 1.0
+_DOWN_MAX_S: Final = 30.0
+_ONLY_PLAIN: Final = 3  # questions that were answered without EDNS only, before we do without it
+_REPLACED: Final = 8  # questions in a row refused for EDNS, before one that took it does so no more
+_OTHER_CASE: Final = 3  # replies that spell the name their own way before we stop to mix case
+
+
+class EntropyPool:
+    """Random octets, fetched in pieces that are worth a system call."""
+
+    def __init__(self) -> None:
+        self._pool = b""
+        self._at = 0
+
+    def read(self, count: int) -> bytes:
+        """Return so many octets; none is used twice."""
+        at, end = self._at, self._at + count
+        if end > len(self._pool):
+            self._pool, at, end = os.urandom(4096), 0, count
+        self._at = end
+        return self._pool[at:end]
+
+
+class Query:
+    """A question on its way.
+
+    Attributes:
+        name, record_type: what is asked.
+        done: takes the answer, once.
+        only: the one resolver to ask; None = whichever behaves best.
+        confirms: it is a second question, to be asked over our own TCP connection.
+        examines: it is about the resolver, not about the name.
+        question: the question section as it is sent, its letters in mixed case.
+        server: the resolver it was sent to last.
+        tries: how often it has been sent.
+        due_at: when its last try has been waited for long enough.
+        ends_at: when it fails for good.
+        sent_on: sockets and message ids it may be answered on.
+        failure: the last refusal it met, "" when there was only silence.
+        is_mismatched: something came back with its id that is no reply to it.
+        case_changed: ... but would be one if the case of letters did not matter.
+        edns_refused: one of its tries came back for its EDNS.
+    """
+
+    # Most never change; as attributes of the class they cost a question nothing.
+    question: bytes = b""
+    server: Nameserver | None = None
+    tries: int = 0
+    due_at: float = 0.0
+    ends_at: float = 0.0
+    sent_on: tuple[tuple[UdpSocket, bytes], ...] = ()
+    failure: str = ""
+    is_mismatched: bool = False
+    case_changed: bool = False
+    edns_refused: bool = False
+
+    def __init__(
+        self,
+        name: str,
+        record_type: RecordType,
+        done: Callable[[DnsAnswer], None],
+        only: Nameserver | None = None,
+        *,
+        confirms: bool = False,
+        examines: bool = False,
+    ) -> None:
+        self.name = name
+        self.record_type = record_type
+        self.done = done
+        self.only = only
+        self.confirms = confirms
+        self.examines = examines
+
+    def withdraw(self) -> None:
+        """Forget where it may be answered."""
+        for udp, number in self.sent_on:
+            udp.pending.pop(number, None)
+        self.sent_on = ()
+
+
+class UdpSocket:
+    """A connected socket: the kernel drops what comes from anybody else than the resolver.
+
+    The kernel picks a random source port. Attributes:
+        server: the resolver at its end.
+        pending: what has been asked through it and when, by message id.
+    """
+
+    def __init__(self, server: Nameserver, opened_at: float) -> None:
+        """Open it.
+
+        Raises:
+            OSError: no descriptor is left, or there is no route.
+        """
+        self.server = server
+        self.pending: dict[bytes, tuple[Query, float]] = {}
+        self.asked = 0
+        self.opened_at = opened_at
+        self.socket = socket.socket(server.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+            self.socket.connect(server.address)
+        except OSError:
+            self.socket.close()
+            raise
+
+    def is_expired(self, now: float) -> bool:
+        """Tell whether its source port has been in use for long enough."""
+        return self.asked >= QUESTIONS_A_SOCKET or now - self.opened_at >= _SECONDS_A_SOCKET
+
+    def expect_reply(self, query: Query, entropy: EntropyPool, now: float) -> bytes:
+        """Note that a question goes out through it; return its id, unpredictable and not in use here."""
+        number = entropy.read(2)
+        while number in self.pending:
+            number = entropy.read(2)
+        self.pending[number] = query, now
+        self.asked += 1
+        query.sent_on += ((self, number),)
+        return number
+
+
+@dataclass(slots=True, eq=False)
+class Nameserver:
+    """A resolver.
+
+    Attributes:
+        label: "host:port" or "[v6]:port".
+        address: what sockets connect to.
+        trusted: its canaries hold, or it has none; otherwise only checks ask it.
+        denials_believed: what it denies may make something invalid, as far as we know.
+        answered: something that it said may be believed once its canaries have been looked at again.
+        unanswered: questions in a row without a reply.
+        has_ipv6: it gives IPv6 addresses to those who have them, as far as we know.
+        claims_all: it claims to be the authority for well-known domains, too, as forwarders do that say so of
+            all they have kept; None = no canary has told yet.
+        edns: it has answered a question with EDNS; None = not known, False = it wants none.
+        keeps_case: it repeats the question as it was spelt; None = not known yet.
+    """
+
+    label: str
+    family: int
+    address: tuple[str, int]
+    trusted: bool = True
+    denials_believed: bool = True
+    answered: bool = False
+    has_ipv6: bool = True
+    claims_all: bool | None = None
+    edns: bool | None = None
+    keeps_case: bool | None = None
+    _sockets: list[UdpSocket] = field(default_factory=list)
+    retired: list[UdpSocket] = field(default_factory=list)
+    _round_trip: float = 0.0
+    unanswered: int = 0
+    _down_s: float = _DOWN_S
+    _down_until: float = 0.0
+    _other_case: int = 0
+    _plain: int = 0
+    _refused: int = 0
+
+    def first_wait(self, timeout: float) -> float:
+        """Return the seconds to wait for its first reply, by what its replies usually take."""
+        if not self._round_trip:
+            return timeout
+        return min(timeout, max(_FIRST_WAIT_S, _SLOWER_THAN_USUAL * self._round_trip))
+
+    def is_down(self, now: float) -> bool:
+        """Tell whether it has been silent so often that others are better asked first."""
+        return self.unanswered >= _DOWN_AFTER and now < self._down_until
+
+    def count_reply(self, seconds: float) -> None:
+        """Take note of a reply, and of how long it took."""
+        known = self._round_trip or seconds
+        self._round_trip = known + (seconds - known) * _SMOOTHING
+        if self.unanswered:
+            self.unanswered, self._down_s = 0, _DOWN_S
+
+    def count_unanswered(self, now: float) -> None:
+        """Take note that a question got no reply in time. After a rest one more is enough to rest again."""
+        self.unanswered += 1
+        if self.unanswered >= _DOWN_AFTER and now >= self._down_until:
+            self._down_until = now + self._down_s
+            self._down_s = min(2 * self._down_s, _DOWN_MAX_S)
+
+    def takes_edns(self, query: Query) -> bool:
+        """Tell whether a question goes to it with EDNS: while nothing is known, only the first try does."""
+        return not query.edns_refused and (query.tries == 1 if self.edns is None else self.edns)
+
+    def count_edns(self, *, understood: bool, plain: bool) -> None:
+        """Take note of a reply that carries EDNS itself, or that came only when the question had none."""
+        if understood:
+            self.edns, self._refused = True, 0
+        elif plain and self.edns is None:
+            self._plain += 1
+            self.edns = False if self._plain >= _ONLY_PLAIN else None
+
+    def count_edns_refused(self) -> None:
+        """Take note that it refused a question for its EDNS.
+
+        One that takes EDNS may refuse an odd name, and who does without it hears no extended errors any more,
+        which say that an answer is the resolver's own; but it may also have been replaced.
+        """
+        self._refused += 1
+        if not self.edns or self._refused >= _REPLACED:
+            self.edns = False
+
+    def count_case(self, *, same: bool) -> None:
+        """Take note of how it repeated a name: once right, always right; thrice otherwise, never."""
+        if same:
+            self.keeps_case = True
+            return
+        self._other_case += 1
+        if self._other_case >= _OTHER_CASE and self.keeps_case is None:
+            self.keeps_case = False
+
+    def pick_socket(self, entropy: EntropyPool, now: float, watch: Callable[[UdpSocket], None]) -> UdpSocket:
+        """Return one of its sockets at random; `watch` is told about new ones.
+
+        Raises:
+            OSError: there is none and none can be opened.
+        """
+        at = entropy.read(1)[0] % _SOCKETS
+        if at >= len(self._sockets):
+            return self._open(now, watch)
+        chosen = self._sockets[at]
+        if not chosen.is_expired(now):
+            return chosen
+        self.retired.append(self._sockets.pop(at))
+        return self._open(now, watch)
+
+    def _open(self, now: float, watch: Callable[[UdpSocket], None]) -> UdpSocket:
+        fresh: UdpSocket = UdpSocket(self, now)
+        self._sockets.append(fresh)
+        watch(fresh)
+        return fresh
+
+    def pop_idle_sockets(self) -> list[UdpSocket]:
+        """Return the worn sockets nothing is expected from any more; they are the caller's to close."""
+        idle = [retired for retired in self.retired if not retired.pending]
+        self.retired = [retired for retired in self.retired if retired.pending]
+        return idle
+
+    def pop_all_sockets(self) -> Iterator[UdpSocket]:
+        """Return every socket; they are the caller's to close."""
+        yield from self._sockets
+        yield from self.retired
+        self._sockets, self.retired = [], []
+
+
+def parse_nameservers(servers: Sequence[str]) -> list[tuple[str, int, tuple[str, int]]]:
+    """Return label, address family and address of each server; () stands for those of the system.
+
+    Args:
+        servers: "host:port" or "[v6]:port"; without a port it is 53.
+
+    Raises:
+        MailsiftError: dns_servers_invalid.
+    """
+    return [_parse_nameserver(server) for server in servers or system_servers()]
+
+
+def system_servers() -> Sequence[str]:
+    """Return the addresses of the resolvers that this machine is told to ask, as of now."""
+    channel = pycares.Channel()
+    try:
+        return [_SCOPE_BEHIND.sub(r"[\1%\3]\2", server) for server in channel.servers]
+    finally:
+        channel.close()
+
+
+def in_words_of_cares(label: str) -> str:
+    """Return the label of a server as c-ares writes it: the zone of a link-local address (RFC 4007) last."""
+    return _SCOPE_INSIDE.sub(r"[\1]\3%\2", label)
+
+
+_SCOPE_BEHIND: Final = re.compile(r"\[(.+)\](:\d+)%(.+)")
+_SCOPE_INSIDE: Final = re.compile(r"\[(.+)%(.+)\](:\d+)")
+
+
+def _parse_nameserver(server: str) -> tuple[str, int, tuple[str, int]]:
+    host, port = server, "53"
+    if "]:" in server or server.count(":") == 1:
+        host, _, port = server.rpartition(":")
+    host = host.strip("[]")
+    try:
+        family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET
+        address = (host, int(port))
+    except ValueError as error:
+        raise MailsiftError("dns_servers_invalid", "Write DNS servers as host:port.") from error
+    label = f"[{host}]:{port}" if family == socket.AF_INET6 else f"{host}:{port}"
+    return label, family, address
+
+
+# Over TCP: many questions on one connection, by hand.
+
+_QUESTIONS_A_CONNECTION: Final = 10_000
+"""After so many questions a connection is left for a new one."""
+
+_CONNECTION_LOST: Final = DnsAnswer(FAILED, detail="no resolver answers over TCP")
+_MALFORMED_ANSWER: Final = DnsAnswer(FAILED, detail="malformed answer")
+
+
+@dataclass(slots=True)
+class _PendingQuestion:
+    """A question on a connection; `is_retry` when the connection before it was lost."""
+
+    question: bytes
+    record_type: RecordType
+    done: Callable[[DnsAnswer], None]
+    edns: bool
+    is_retry: bool = False
+
+
+class TcpClient:
+    """Asks one resolver over a connection that is opened when it is needed; a lost one is replaced once.
+
+    A question has no deadline here: whoever asks has one, and ignores what comes later.
+
+    Args:
+        address: host and port.
+        patience: seconds without a word from it after which a connection that owes answers counts as lost.
+    """
+
+    def __init__(self, address: tuple[str, int], *, patience: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._address = address
+        self._patience = patience
+        self._connection: _TcpConnection | None = None
+        self._opening: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def ask(
+        self, question: bytes, record_type: RecordType, done: Callable[[DnsAnswer], None], *, edns: bool
+    ) -> None:
+        """Ask a question (`message.encode_question`); `done` gets the answer, or a failure."""
+        self._send(_PendingQuestion(question, record_type, done, edns))
+
+    async def aclose(self) -> None:
+        """Close the connection; what is open fails."""
+        self._closed = True
+        for task in self._opening:
+            task.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
+        if self._connection is not None:
+            self._connection.close()
+
+    def _send(self, pending: _PendingQuestion) -> None:
+        if self._closed:
+            self._loop.call_soon(pending.done, _CONNECTION_LOST)
+            return
+        connection = self._connection
+        if connection is None or connection.is_over or connection.sent >= _QUESTIONS_A_CONNECTION:
+            connection = self._connection = _TcpConnection(self._retry_lost, self._patience)
+            task = self._loop.create_task(self._open(connection))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+        connection.send(pending)
+
+    async def _open(self, connection: _TcpConnection) -> None:
+        try:
+            await self._loop.create_connection(lambda: connection, *self._address)
+        except OSError:
+            connection.connection_lost(None)
+
+    def _retry_lost(self, unanswered: list[_PendingQuestion]) -> None:
+        """Ask on a new connection what a lost one has not answered: a server may close one that was idle."""
+        for pending in unanswered:
+            if pending.is_retry or self._closed:
+                pending.done(_CONNECTION_LOST)
+            else:
+                pending.is_retry = True
+                self._send(pending)
+
+
+class _TcpConnection(asyncio.Protocol):
+    """One connection: questions out in one write a turn, replies in any order."""
+
+    def __init__(self, on_lost: Callable[[list[_PendingQuestion]], None], patience: float) -> None:
+        self.sent = 0
+        self.is_over = False
+        self._loop = asyncio.get_running_loop()
+        self._on_lost = on_lost
+        self._patience = patience
+        self._silence_timer: asyncio.TimerHandle | None = None
+        self._pending: dict[int, _PendingQuestion] = {}
+        self._outbox: list[bytes] = []
+        self._buffer = b""
+        self._transport: asyncio.Transport | None = None
+        self._flush_handle: asyncio.Handle | None = None
+
+    def send(self, pending: _PendingQuestion) -> None:
+        """Send a question now, or when the connection is there."""
+        number = self.sent  # fewer than there are ids
+        self.sent += 1
+        self._pending[number] = pending
+        packet = message.pack_query(number.to_bytes(2, "big"), pending.question, edns=pending.edns)
+        self._outbox.append(len(packet).to_bytes(2, "big") + packet)
+        if self._transport is not None and self._flush_handle is None:
+            self._flush_handle = self._loop.call_soon(self._flush)
+        if self._silence_timer is None:
+            self._await_word()
+
+    def close(self) -> None:
+        """Give it up; what is open on it is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+        self.connection_lost(None)
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # TCP gives nothing else
+        if self.is_over:  # closed meanwhile
+            self._transport.abort()
+        self._flush()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while len(self._buffer) >= 2 and len(self._buffer) >= (
+            end := 2 + int.from_bytes(self._buffer[:2], "big")
+        ):
+            reply, self._buffer = self._buffer[2:end], self._buffer[end:]
+            self._match_reply(reply)
+        self._await_word()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_over = True
+        self._stop_waiting()
+        unanswered = list(self._pending.values())
+        self._pending.clear()
+        self._on_lost(unanswered)
+
+    def _await_word(self) -> None:
+        """Give it up when it stays silent and owes answers: whoever stands between forgets idle ones."""
+        self._stop_waiting()
+        if self._pending:
+            self._silence_timer = self._loop.call_later(self._patience, self.close)
+
+    def _stop_waiting(self) -> None:
+        if self._silence_timer is not None:
+            self._silence_timer.cancel()
+            self._silence_timer = None
+
+    def _flush(self) -> None:
+        self._flush_handle = None
+        if self._transport is not None and not self._transport.is_closing():  # else connection_lost follows
+            self._transport.write(b"".join(self._outbox))
+            self._outbox.clear()
+
+    def _match_reply(self, reply: bytes) -> None:
+        pending = self._pending.pop(int.from_bytes(reply[:2], "big"), None)
+        if pending is None:
+            return
+        end = _HEADER + len(pending.question)
+        if reply[_HEADER:end].lower() != pending.question.lower():
+            pending.done(_MALFORMED_ANSWER)
+            return
+        try:
+            answer = message.read_reply(reply, pending.question, pending.record_type)
+        except message.MALFORMED:
+            answer = _MALFORMED_ANSWER
+        pending.done(answer)
+
+
+# Over TCP by aiodns: where the answer did not fit a datagram, was odd or late.
+
+_QUESTIONS_OF_CARES: Final = 2_000
+_SECONDS_OF_CARES: Final = 30.0
+"""How long one aiodns resolver is used: it remembers answers, and what it remembers is no second opinion."""
+
+_FLAGS_OF_CARES: Final = pycares.ARES_FLAG_USEVC | pycares.ARES_FLAG_STAYOPEN | pycares.ARES_FLAG_NOSEARCH
+
+_ERRORS_OF_CARES: Final = {
+    aiodns.error.ARES_ENODATA: message.NO_DATA,
+    aiodns.error.ARES_ENOTFOUND: message.NO_NAME,
+    aiodns.error.ARES_ESERVFAIL: DnsAnswer(FAILED, detail="SERVFAIL"),
+    aiodns.error.ARES_EREFUSED: DnsAnswer(FAILED, detail="REFUSED"),
+    aiodns.error.ARES_ETIMEOUT: DnsAnswer(FAILED, detail="timeout"),
+    aiodns.error.ARES_ECONNREFUSED: DnsAnswer(FAILED, detail="no resolver answers"),
+    aiodns.error.ARES_EBADRESP: _MALFORMED_ANSWER,
+}
+NO_ANSWER_DETAILS: Final = frozenset({"timeout", "no resolver answers", "malformed answer", "resolver error"})
+"""Details of failures that are no answer of the resolver's."""
+
+_OTHER_ERROR_OF_CARES: Final = DnsAnswer(FAILED, detail="resolver error")
+
+
+class AiodnsFallback:
+    """Asks one resolver over TCP, on a connection that many questions share.
+
+    Args:
+        server: "host:port" or "[v6]:port".
+        timeout: seconds until a question is given up.
+    """
+
+    def __init__(self, server: str, *, timeout: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._server = in_words_of_cares(server)
+        self._timeout = timeout
+        self._resolver: aiodns.DNSResolver | None = None
+        self._asked = 0
+        self._born = 0.0
+        self._closing: set[asyncio.Task[None]] = set()
+        self._closed = asyncio.Event()
+
+    def ask(self, name: str, record_type: RecordType, done: Callable[[DnsAnswer], None]) -> None:
+        """Ask for the records of an absolute name; `done` gets the answer later, exactly once."""
+        future = self._current().query_dns(name, record_type.value)
+        future.add_done_callback(lambda answered: done(_read_cares(name, record_type, answered)))
+
+    def forget(self) -> None:
+        """Drop what is remembered, and with it the connection once its open questions have had their time."""
+        old, self._resolver = self._resolver, None
+        if old is not None:
+            closing = self._loop.create_task(self._close_later(old))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    async def aclose(self) -> None:
+        """Release sockets and timers; open questions fail."""
+        self.forget()
+        self._closed.set()
+        await asyncio.gather(*self._closing)
+
+    async def _close_later(self, resolver: aiodns.DNSResolver) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(2 * self._timeout):
+                await self._closed.wait()
+        await resolver.close()
+
+    def _current(self) -> aiodns.DNSResolver:
+        now = self._loop.time()
+        if self._asked >= _QUESTIONS_OF_CARES or now - self._born >= _SECONDS_OF_CARES:
+            self.forget()
+        if self._resolver is None:
+            self._asked, self._born = 0, now
+            self._resolver = aiodns.DNSResolver(
+                nameservers=[self._server],
+                loop=self._loop,
+                timeout=self._timeout,
+                tries=1,
+                flags=_FLAGS_OF_CARES,
+            )
+        self._asked += 1
+        return self._resolver
+
+
+def _read_cares(name: str, record_type: RecordType, answered: asyncio.Future[pycares.DNSResult]) -> DnsAnswer:
+    if answered.cancelled():
+        return DnsAnswer(FAILED, detail="resolver closed")
+    error = answered.exception()
+    if error is not None:
+        return (
+            _ERRORS_OF_CARES.get(error.args[0], _OTHER_ERROR_OF_CARES)
+            if error.args
+            else _OTHER_ERROR_OF_CARES
+        )
+    result = answered.result()
+    records = [record for one in result.answer if (record := _record_of_cares(one)) is not None]
+    return message.answer_from(name.lower(), record_type, records, exists=True, zone=_zone_of_cares(result))
+
+
+def _record_of_cares(one: pycares.DNSRecord) -> message.ResourceRecord | None:
+    """Take what is asked for from what c-ares has read; it escapes what is not printable."""
+    match one.data:
+        case pycares.MXRecordData(priority=rank, exchange=exchange):
+            value: message.Value = rank, _lower(exchange)
+        case pycares.ARecordData(addr=address) | pycares.AAAARecordData(addr=address):
+            value = address
+        case pycares.CNAMERecordData(cname=name) | pycares.NSRecordData(nsdname=name):
+            value = _lower(name)
+        case _:
+            return None
+    return message.ResourceRecord(_lower(one.name), one.type, one.ttl, value)
+
+
+def _lower(name: object) -> str:
+    return str(name).rstrip(".").lower()
+
+
+def _zone_of_cares(result: pycares.DNSResult) -> str | None:
+    owners = (one.name for one in result.authority if isinstance(one.data, pycares.SOARecordData))
+    return next(map(_lower, owners), None)

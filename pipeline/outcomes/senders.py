@@ -16,7 +16,6 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.outcomes.history import kind_as_answered
 from mailsift.pipeline.outcomes.outcome import (
     ACCEPTED,
     FAILURES,
@@ -24,6 +23,7 @@ from mailsift.pipeline.outcomes.outcome import (
     OutcomeKind,
     ParsedOutcome,
     diagnose,
+    kind_as_answered,
     kind_of_feedback,
     suppression_cause,
     whole_characters,

@@ -13,8 +13,18 @@ from typing import Any, Final, NamedTuple
 from pydantic_core import from_json, to_json
 
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.facts import DEFINITE, Answer, CatchAllFact, Known, MailboxFact
-from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
+from mailsift.pipeline.facts import (
+    DEFINITE,
+    Answer,
+    CacheEntry,
+    CatchAllFact,
+    FactCache,
+    FactKind,
+    Known,
+    MailboxFact,
+)
+from mailsift.pipeline.probe import wire
+from mailsift.pipeline.probe.config import ProbeConfig
 from mailsift.pipeline.probe.queue import (
     MIN_REFUSED,
     CatchAllState,
@@ -23,8 +33,6 @@ from mailsift.pipeline.probe.queue import (
     RouteKey,
     RouteQueue,
 )
-from mailsift.pipeline.smtp import wire
-from mailsift.pipeline.smtp.config import ProbeConfig
 
 _RANDOM_SECONDS: Final = 6 * 3600.0
 """How long the random recipient of a domain is asked again: greylisting wants to see the same one."""

@@ -1,24 +1,30 @@
-"""Whether this machine can reach mail servers at all; where it cannot, asking them costs only time-outs."""
+"""Whether this machine reaches mail servers, and they answer themselves; else asking costs only time-outs.
+
+The port may be closed, or a machine on the way may answer in the name of all servers.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import structlog
 
 from mailsift.pipeline.dns.domains import DomainFacts
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.ports import Ask, Report, SessionOutcome, Throttle
-from mailsift.pipeline.probe.interception import Greeting, InterceptionDetector, greeting_name
+from mailsift.pipeline.probe.config import Source
 from mailsift.pipeline.probe.queue import peers_of
-from mailsift.pipeline.smtp.config import Source
-from mailsift.pipeline.smtp.connection import SessionError, SmtpConnection, dial
-from mailsift.pipeline.smtp.wire import QUIT
+from mailsift.pipeline.probe.session import SessionError, SmtpConnection, dial
+from mailsift.pipeline.probe.wire import QUIT
+from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.throttle import Ask, Report, SessionOutcome, Throttle
 
 KEPT_SECONDS: Final = 300.0
 UNKNOWN_SECONDS: Final = 30.0
@@ -227,3 +233,104 @@ class Port25Probe:
             await self.throttle.report(
                 [Report(candidate.ask, grant.lease, SessionOutcome.FAILED, grant.recipients)]
             )
+
+
+# A machine on the way that answers in the name of all of them.
+
+_UNRELATED: Final = 2
+_UNRELATED_IF_NAMELESS: Final = 3
+"""Unrelated providers that greet alike; more where the word is no host name (`localhost`, `ESMTP`)."""
+
+_HOST_NAME: Final = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z][a-z0-9-]+")
+
+_CLEARED_SECONDS: Final = 300.0
+"""For so long the way is not checked again because of a name that turned out to be a hoster's."""
+
+
+class Greeting(NamedTuple):
+    """How a server introduced itself: the address that was dialled, and the first word of its banner."""
+
+    address: str
+    name: str
+
+
+def greeting_name(banner: str) -> str:
+    """Return the domain a banner begins with (RFC 5321 section 4.2, `Greeting`), lower-case; "" for none.
+
+    A refusal need not begin with one: two that say "Service unavailable" are not one machine.
+    """
+    code, _, text = banner.partition(" ")
+    word = next(iter(text.lower().split()), "")
+    return word if code == "220" or _HOST_NAME.fullmatch(word) else ""
+
+
+class InterceptionDetector:
+    """What servers of well-known providers called themselves, by the source they were asked from.
+
+    Unrelated providers share no machine: where they greet by one name from different addresses, it was
+    neither of them. Somebody else's greeting proves nothing, for a hoster or a gateway serves thousands of
+    domains by one name; but it is not believed where it is the name that stood for unrelated providers.
+
+    Args:
+        providers: who is well known, and who belongs together.
+    """
+
+    def __init__(self, providers: Providers) -> None:
+        self._providers = providers
+        self._greetings: defaultdict[str, dict[str, Greeting]] = defaultdict(dict)
+        self._cleared_at: dict[tuple[str, str], float] = {}
+        self._shared_names: dict[str, set[str]] = {}  # by source, as long as no other name greets there
+        self._operator = lru_cache(maxsize=4096)(self._find_operator)
+
+    def is_well_known(self, provider: str) -> bool:
+        """Tell whether it is well known who the provider is."""
+        return self._providers.knows(provider)
+
+    def record_greeting(self, source: str, provider: str, greeting: Greeting) -> None:
+        """Record a greeting; those of providers outside the table do not count."""
+        if not greeting.name or not self.is_well_known(provider):
+            return
+        greetings = self._greetings[source]
+        if greetings.get(provider) != greeting:
+            greetings[provider] = greeting
+            self._shared_names.pop(source, None)
+
+    def is_intercepted(self, source: str, name: str) -> bool:
+        """Tell whether a server that greets so is a machine on the way."""
+        if source not in self._shared_names:
+            self._shared_names[source] = self.shared_names(self._greetings.get(source, {}))
+        return bool(name) and name in self._shared_names[source]
+
+    def shared_names(self, greetings: Mapping[str, Greeting]) -> set[str]:
+        """Return the names by which unrelated providers greeted from different addresses."""
+        addresses: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for provider, greeting in greetings.items():
+            addresses[greeting.name].setdefault(self._operator(provider), greeting.address)
+        return {
+            name
+            for name, by_operator in addresses.items()
+            if len(set(by_operator.values())) >= _providers_needed(name)
+        }
+
+    def is_suspect(self, source: str, name: str, addresses: Mapping[str, str], now: float) -> bool:
+        """Tell whether the way should be looked at: several servers greeted so, and no look has cleared it.
+
+        `addresses` are the last ones that were dialled, by provider.
+        """
+        cleared_at = self._cleared_at.get((source, name), float("-inf"))
+        return bool(name) and len(set(addresses.values())) > 1 and now >= cleared_at + _CLEARED_SECONDS
+
+    def record_clear(self, source: str, name: str, now: float) -> None:
+        """Record that a check of the way did not find this name at unrelated providers."""
+        self._cleared_at = {key: at for key, at in self._cleared_at.items() if now < at + _CLEARED_SECONDS}
+        self._cleared_at[source, name] = now
+
+    def _find_operator(self, provider: str) -> str:
+        """Return what providers have in common that may share machines: Microsoft's two do."""
+        suffixes = self._providers.row(provider).suffixes
+        return self._providers.operator_of(suffixes[0]) if suffixes else provider
+
+
+def _providers_needed(name: str) -> int:
+    is_name = _HOST_NAME.fullmatch(name) or not name.strip("*")  # a firewall masks banners with asterisks
+    return _UNRELATED if is_name else _UNRELATED_IF_NAMELESS

@@ -10,16 +10,33 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Final
 
-from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.facts import Answer, CatchAllFact, DomainFact, Known, MailboxFact, Wait, WaitReason
-from mailsift.pipeline.fair_clock import FairDeadline
+from mailsift.pipeline.clock import Clock, FairDeadline
+from mailsift.pipeline.facts import (
+    Answer,
+    CatchAllFact,
+    DomainFact,
+    FactCache,
+    Known,
+    MailboxFact,
+    Wait,
+    WaitReason,
+)
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.metrics import count_grants, count_replies, count_sessions
-from mailsift.pipeline.ports import Ask, FactCache, Grant, Report, SessionOutcome, Throttle
+from mailsift.pipeline.probe import wire
 from mailsift.pipeline.probe.breaker import Breaker, RefusalWatch
 from mailsift.pipeline.probe.cache import ProbeCache, Recalled, Witnesses
-from mailsift.pipeline.probe.collector import DISCARDED_SESSION, ProbeContext, ResultCollector
-from mailsift.pipeline.probe.interception import InterceptionDetector
+from mailsift.pipeline.probe.collector import DISCARDED_SESSION, ProbeContext, ReplyReader, ResultCollector
+from mailsift.pipeline.probe.config import (
+    ProbeConfig,
+    Source,
+    StartTls,
+    host_name,
+    open_sources,
+    parse_source,
+    pick_source,
+)
+from mailsift.pipeline.probe.port25 import InterceptionDetector
 from mailsift.pipeline.probe.queue import (
     CatchAllState,
     ProbeQueue,
@@ -29,20 +46,20 @@ from mailsift.pipeline.probe.queue import (
     SessionPlan,
     peers_of,
 )
-from mailsift.pipeline.probe.reading import ReplyReader
+from mailsift.pipeline.probe.session import ProbeSession, TlsContext
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.smtp import wire
-from mailsift.pipeline.smtp.config import (
-    ProbeConfig,
-    Source,
-    StartTls,
-    open_sources,
-    parse_source,
-    pick_source,
+from mailsift.pipeline.throttle import (
+    NEVER_STOPS,
+    Ask,
+    AskedCounts,
+    Grant,
+    ListStop,
+    Report,
+    SessionOutcome,
+    Throttle,
+    ThrottleKey,
+    count_asked,
 )
-from mailsift.pipeline.smtp.host_name import host_name
-from mailsift.pipeline.smtp.session import ProbeSession
-from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, ThrottleKey, count_asked
 
 _MAX_ASKS: Final = 200
 """Sessions asked for in one call to the throttle."""
@@ -328,7 +345,7 @@ def _keep_refusals_where_somebody_was_accepted(
             mailboxes[address] = replace(fact, blanket=False)
 
 
-def _tls_context(policy: StartTls) -> ssl.SSLContext | None:
+def _tls_context(policy: StartTls) -> TlsContext | None:
     """Return a TLS context that does not verify the server: what we send is no secret."""
     if policy is StartTls.NEVER:
         return None

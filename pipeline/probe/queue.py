@@ -11,10 +11,10 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from mailsift.pipeline.facts import CatchAllFact, DomainFact, Known, MailboxFact, Wait
-from mailsift.pipeline.ports import MANY_ADDRESSES, MANY_DOMAINS, Ask
+from mailsift.pipeline.probe.config import Source
+from mailsift.pipeline.probe.session import DomainRecipients, Peer
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.smtp.config import Source
-from mailsift.pipeline.smtp.session import DomainRecipients, Peer
+from mailsift.pipeline.throttle import MANY_ADDRESSES, MANY_DOMAINS, Ask
 
 MAX_HOSTS: Final = 10
 MAX_ADDRESSES: Final = 3

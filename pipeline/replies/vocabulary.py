@@ -33,7 +33,7 @@ DOMAIN_NOT_BOX = (
 """A noun that makes "unknown" or "not found" say something about anything but the mailbox."""
 
 OTHER_THING = "otherthing"
-"""Stands for a thing that a mailbox has (mailsift.pipeline.replies.things)."""
+"""Stands for a thing that a mailbox has (mailsift.pipeline.replies.classifier)."""
 
 SENDER = AnyOf(
     r"(?<!\breturn to )\bsenders?\b",

@@ -10,8 +10,15 @@ from redis.asyncio import Redis
 from typing_extensions import override
 
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.facts import CatchAllFact, DomainFact, decode_domain
-from mailsift.pipeline.ports import CacheEntry, Claimed, FactCache, FactKind
+from mailsift.pipeline.facts import (
+    CacheEntry,
+    CatchAllFact,
+    Claimed,
+    DomainFact,
+    FactCache,
+    FactKind,
+    decode_domain,
+)
 from mailsift.pipeline.probe.cache import unpack_catch_all
 from mailsift.storage.redis.connection import PREFIX, RedisCircuitBreaker
 

@@ -19,10 +19,20 @@ from typing import Final, NamedTuple, TypeVar
 import structlog
 from typing_extensions import override
 
-from mailsift.pipeline.ports import MANY_DOMAINS, Allowance, Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.standing import LedgerKind
-from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts, ListTally
+from mailsift.pipeline.throttle import (
+    MANY_DOMAINS,
+    NOBODY_ASKED,
+    Allowance,
+    Ask,
+    AskedCounts,
+    Grant,
+    LedgerKind,
+    ListTally,
+    Report,
+    SessionOutcome,
+    Throttle,
+)
 from mailsift.storage.sql.throttles import HELD_SECONDS, EditBook, LedgerBook
 
 K = TypeVar("K")

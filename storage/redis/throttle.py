@@ -17,8 +17,8 @@ from redis.commands.core import AsyncScript
 from typing_extensions import override
 
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.ports import MANY_DOMAINS, Allowance, Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.throttle import MANY_DOMAINS, Allowance, Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.storage.redis.connection import PREFIX, ClientError, RedisCircuitBreaker
 from mailsift.storage.redis.local_throttle import (
     HELD,

@@ -16,8 +16,8 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.pipeline.smtp.identity import subnet_of
-from mailsift.pipeline.stop import AskedBefore, AskedCounts, ListStop, StopRule, ThrottleKey
+from mailsift.pipeline.probe.config import subnet_of
+from mailsift.pipeline.throttle import AskedBefore, AskedCounts, ListStop, StopRule, ThrottleKey
 from mailsift.storage.database import Connection, row_as, rows_as, statement
 
 TRIAGE_KEY = ""  # not looked at yet
@@ -60,7 +60,7 @@ class NewChunk:
             what is left over to know how often it has waited (storage.sql.stats).
         delay: seconds until it is ready.
         attempt: how often its addresses have already been given up by a worker.
-        subnet: of the source that a greylisting server expects (pipeline.smtp.identity), "" for any.
+        subnet: of the source that a greylisting server expects (pipeline.probe.config), "" for any.
         free_mail: of addresses that nobody has looked at, those at free-mail domains, by provider.
         domains: of addresses that wait for a provider: each of them is asked for a random recipient, too.
     """

@@ -21,12 +21,13 @@ from sqlalchemy import text
 from mailsift.pipeline.background import record_failure, repeating
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.opt_outs import OptOuts
-from mailsift.pipeline.ports import Ask, Report
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.standing import (
+from mailsift.pipeline.throttle import (
     NO_COUNTS,
+    Ask,
     LedgerCounts,
     LedgerKind,
+    Report,
     Standing,
     decay_after_silence,
     highest_step,
@@ -76,7 +77,7 @@ class EditBook:
 
     Args:
         edits: what operators changed.
-        steps: how often a pace has doubled, by provider and source (mailsift.pipeline.standing).
+        steps: how often a pace has doubled, by provider and source (mailsift.pipeline.throttle).
     """
 
     def __init__(

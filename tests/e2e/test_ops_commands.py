@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.settings import Settings
 from tests.support.busy_installation import fill, report_sessions, sql
 from tests.support.commands import CommandLine, Keyboard

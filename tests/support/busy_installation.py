@@ -7,9 +7,8 @@ from typing import Any
 
 from sqlalchemy import text
 
-from mailsift.pipeline.ports import Ask, Report, SessionOutcome
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.standing import LedgerCounts, LedgerKind
+from mailsift.pipeline.throttle import Ask, LedgerCounts, LedgerKind, Report, SessionOutcome
 from mailsift.settings import Settings
 from mailsift.storage.redis.connection import BROKER_PREFIX
 from mailsift.storage.redis.throttle import RedisThrottle

@@ -23,13 +23,13 @@ from typing import Final
 from tests.support.workers import ROOT
 
 SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
-    "pipeline/judge/table.py": (
+    "pipeline/verdict.py": (
         "tests/unit/pipeline/test_judge.py",
         "tests/unit/pipeline/test_verdicts.py",
     ),
     "pipeline/dns/rules.py": ("tests/unit/pipeline/test_dns_rules.py",),
     "pipeline/guard.py": ("tests/unit/pipeline/test_guard.py",),
-    "pipeline/smtp/session.py": (
+    "pipeline/probe/session.py": (
         "tests/unit/pipeline/test_smtp_session.py",
         "tests/unit/pipeline/test_smtp_session_tls.py",
         "tests/unit/pipeline/test_probe_parts.py",
@@ -172,7 +172,7 @@ HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("else 0, unpacked", "1"),  # fifty times nothing or fifty bytes
         ("most_common(1)", "2"),  # the first is taken
     ),
-    "pipeline/smtp/session.py": (
+    "pipeline/probe/session.py": (
         ("answer.code >= 400 and", "(answer.code > 400)"),  # nobody says 400
         ("reply.code < 400 and", "(reply.code <= 400)"),
         ("if code >= 500", "(code > 500)"),  # nor 500 to RCPT

@@ -11,7 +11,7 @@ import asyncio
 import sys
 
 from mailsift.container import open_container
-from mailsift.pipeline.ports import Ask, Report, SessionOutcome
+from mailsift.pipeline.throttle import Ask, Report, SessionOutcome
 from mailsift.settings import Settings
 from mailsift.storage.redis.local_throttle import HELD
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.throttle import Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.storage.redis.local_throttle import ThrottleConfig
 
 START = 1_800_000_000.0

@@ -22,8 +22,7 @@ from mailsift.jobs.admin.actions import ProviderLimits
 from mailsift.jobs.admin.models import ThrottleRow
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.ports import SessionOutcome
-from mailsift.pipeline.standing import LedgerKind
+from mailsift.pipeline.throttle import LedgerKind, SessionOutcome
 from mailsift.storage.sql.throttles import ANY_SOURCE
 
 N = TypeVar("N", int, float)

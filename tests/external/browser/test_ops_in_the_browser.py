@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import expect
 
 from mailsift.accounts.people import Role
-from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.settings import Settings
 from tests.external.browser.axe import check_looks
 from tests.external.browser.chromium import Browser, Watch, sign_in, stop_clock

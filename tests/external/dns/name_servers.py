@@ -13,8 +13,8 @@ import dns.query
 from dns.rcode import Rcode
 from dns.rdatatype import RdataType
 
+from mailsift.sandbox.dns_server import ASKED, SandboxZone, ZoneRecord
 from mailsift.sandbox.world import SandboxWorld
-from mailsift.sandbox.zone import ASKED, SandboxZone, ZoneRecord
 from tests.external.chroot import Chroot
 from tests.support.ports import free_port
 

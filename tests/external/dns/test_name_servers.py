@@ -14,8 +14,8 @@ from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.facts import DomainFact, DomainState, MxHost
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.providers import Providers
+from mailsift.sandbox.behaviours import DnsBehaviour
 from mailsift.sandbox.server import Sandbox
-from mailsift.sandbox.truth import DnsBehaviour
 from mailsift.sandbox.world import SandboxConfig, SandboxWorld, WorldMix
 from tests.external.chroot import Chroot
 from tests.external.dns.name_servers import SERVERS, start_name_server, start_resolver, zone_files

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.smtp.config import StartTls
+from mailsift.pipeline.probe.config import StartTls
 from mailsift.pipeline.verdict import Result
 from tests.external.chroot import Chroot
 from tests.external.mta.domains import OTHERS, SHADY, STRANGER_HELO

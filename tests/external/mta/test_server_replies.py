@@ -6,9 +6,9 @@ from operator import attrgetter
 
 import pytest
 
+from mailsift.pipeline.probe.config import ProbeConfig, parse_source
+from mailsift.pipeline.probe.session import DomainRecipients, Peer, ProbeSession
 from mailsift.pipeline.replies.classifier import SmtpReply, classify
-from mailsift.pipeline.smtp.config import ProbeConfig, parse_source
-from mailsift.pipeline.smtp.session import DomainRecipients, Peer, ProbeSession
 from tests.external.mta.server_words import EXIM, OPENSMTPD, POSTFIX, Case
 from tests.external.mta.validation import World
 

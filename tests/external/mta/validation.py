@@ -14,13 +14,12 @@ from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.facts import CatchAllFact, DomainState, Known, MailboxFact, Mode, WaitReason
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.judge.table import judge
+from mailsift.pipeline.probe.config import ProbeConfig, StartTls
 from mailsift.pipeline.probe.prober import Prober, ProbeRequest
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Provider, Providers
-from mailsift.pipeline.smtp.config import ProbeConfig, StartTls
 from mailsift.pipeline.syntax.column import parse_column
-from mailsift.pipeline.verdict import Evidence, Result
+from mailsift.pipeline.verdict import Evidence, Result, judge
 from tests.external.mta.domains import CLEAN, HELO
 from tests.unit.pipeline.smtp_stub import DictCache, OpenDoors
 

@@ -12,7 +12,7 @@ import pytest
 from mailsift.container import open_service
 from mailsift.jobs.results.export import export, format_of
 from mailsift.jobs.views import JobOptions
-from mailsift.pipeline.dns import canaries
+from mailsift.pipeline.dns import trust
 from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.world import SandboxWorld, WorldMix
@@ -69,7 +69,7 @@ def wrong(told: dict[str, str]) -> dict[str, str]:
 async def test_api_and_job_say_nothing_false_and_are_right_once_the_resolver_is(
     settings: Settings, liar: Liar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(canaries, "RECHECK_S", 0.1)  # three good looks would fit into a minute
+    monkeypatch.setattr(trust, "RECHECK_S", 0.1)  # three good looks would fit into a minute
     planter = Planter(settings, tmp_path)
     async with (
         running(settings) as api,

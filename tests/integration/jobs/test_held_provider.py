@@ -11,8 +11,8 @@ import pytest
 from mailsift.container import open_engine, open_service
 from mailsift.jobs.results.breakdown import rows_by_result
 from mailsift.jobs.views import AccountId, JobId, JobOptions
-from mailsift.pipeline.ports import Ask, Report, SessionOutcome
 from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.throttle import Ask, Report, SessionOutcome
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.redis.throttle import RedisThrottle

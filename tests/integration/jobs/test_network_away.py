@@ -11,7 +11,7 @@ from mailsift.container import open_service
 from mailsift.jobs.results.export import export, format_of
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import OUTAGES, AccountId, JobId, JobOptions, JobView
-from mailsift.pipeline.dns import canaries
+from mailsift.pipeline.dns import trust
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.probe import port25
 from mailsift.pipeline.verdict import Result
@@ -61,7 +61,7 @@ async def test_what_vanishes_in_the_middle_costs_time_and_no_verdict(
     dns: bool,
     just_looked: bool,
 ) -> None:
-    monkeypatch.setattr(canaries, "RECHECK_S", 0.1)
+    monkeypatch.setattr(trust, "RECHECK_S", 0.1)
     monkeypatch.setattr(port25, "CLOSED_SECONDS", 0.1)
     monkeypatch.setattr(port25, "FRESH_SECONDS", 3_600.0 if just_looked else 0.0)
     if not just_looked:

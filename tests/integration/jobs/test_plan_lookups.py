@@ -9,8 +9,7 @@ import pytest
 
 from mailsift.container import Container
 from mailsift.jobs.views import AccountId, JobOptions
-from mailsift.pipeline.facts import Answer, MailboxFact, Mode
-from mailsift.pipeline.ports import CacheEntry, FactKind
+from mailsift.pipeline.facts import Answer, CacheEntry, FactKind, MailboxFact, Mode
 from mailsift.pipeline.probe.cache import mailbox_key, pack_mailbox
 from mailsift.storage.redis.facts import RedisFactCache
 

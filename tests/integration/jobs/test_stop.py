@@ -16,7 +16,7 @@ from mailsift.jobs.results.breakdown import rows_by_result
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import DEFAULT
-from mailsift.pipeline.stop import StopPolicy, StopRule
+from mailsift.pipeline.throttle import StopPolicy, StopRule
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.sql import throttles

@@ -11,7 +11,7 @@ from sqlalchemy import make_url
 
 from mailsift.cli.doctor import DISTRUSTED, NULL_SENDER, Finding, Health, examine, spf_problem
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.smtp import identity
+from mailsift.pipeline.probe import config
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.redis.connection import connect
@@ -96,7 +96,7 @@ async def test_the_address_that_the_world_sees_is_examined(settings: Settings) -
 async def test_a_machine_without_ipv4_is_examined_too(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, routes: list[tuple[str, int]], said: str
 ) -> None:
-    monkeypatch.setattr(identity, "ROUTES", routes)
+    monkeypatch.setattr(config, "ROUTES", routes)
     found = await findings(settings.model_copy(update={"mail_from": "probe@ordinary.sandbox.test"}), "")
     assert found["reverse name"].detail.startswith(said)
     assert found["sender"].health is Health.WARNING

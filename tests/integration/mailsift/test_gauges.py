@@ -18,7 +18,7 @@ from mailsift.gauges import InstallationGauges
 from mailsift.jobs.admin.console import InstallationReader
 from mailsift.jobs.engine.heartbeat import HealthWatch
 from mailsift.jobs.tasks import CeleryWaker, make_app
-from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.runtime.worker import run_sweeper
 from mailsift.settings import Settings
 from mailsift.storage.blobs import Blobs

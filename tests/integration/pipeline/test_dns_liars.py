@@ -13,15 +13,15 @@ import polars as pl
 import pytest
 from structlog.testing import capture_logs
 
-from mailsift.pipeline.dns import canaries
+from mailsift.pipeline.dns import trust
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.facts import DomainFact, DomainState, Known, Mode
-from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.probe.port25 import Port25Status
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.syntax.column import parse_column
 from mailsift.pipeline.validator import ValidationRequest, Validator
+from mailsift.pipeline.verdict import VerdictPolicy
 from tests.unit.pipeline.dns_lies import (
     CANARIES,
     DEAD,
@@ -200,7 +200,7 @@ async def test_what_a_resolver_says_while_its_canaries_are_on_their_way_is_looke
 
 
 async def test_a_resolver_that_is_right_again_is_believed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canaries, "RECHECK_S", 0.02)  # twelve looks would fit into a minute
+    monkeypatch.setattr(trust, "RECHECK_S", 0.02)  # twelve looks would fit into a minute
     lying = [True]
 
     def lie(_name: str, _kind: str, truth: Says, _n: int) -> Says:
@@ -297,7 +297,7 @@ async def test_a_resolver_that_denies_many_canaries_is_not_believed() -> None:
 async def test_the_first_lookup_waits_for_a_slower_resolver_that_may_contradict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(canaries, "SECONDS_FOR_OTHERS", 60)  # on a busy machine, too
+    monkeypatch.setattr(trust, "SECONDS_FOR_OTHERS", 60)  # on a busy machine, too
 
     def lie(name: str, _kind: str, truth: Says, _n: int) -> Says:
         return NXDOMAIN if name == "shop.com" else truth
@@ -315,7 +315,7 @@ async def test_the_first_lookup_waits_for_a_slower_resolver_that_may_contradict(
 async def test_closing_ends_while_a_slower_resolver_is_looked_at_for_the_second_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(canaries, "SECONDS_FOR_OTHERS", 0)
+    monkeypatch.setattr(trust, "SECONDS_FOR_OTHERS", 0)
     looks, second_look = Counter[str](), asyncio.Event()
 
     def slow(name: str, kind: str, truth: Says, _n: int) -> Says:

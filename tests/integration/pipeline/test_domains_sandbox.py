@@ -8,8 +8,8 @@ from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.facts import DomainState
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.providers import Providers
+from mailsift.sandbox.behaviours import DnsBehaviour
 from mailsift.sandbox.server import Sandbox
-from mailsift.sandbox.truth import DnsBehaviour
 from mailsift.sandbox.world import SandboxConfig, WorldMix
 from tests.unit.pipeline.dns_stub import MemoryCache
 

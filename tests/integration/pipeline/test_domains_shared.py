@@ -8,8 +8,7 @@ import time
 from redis.asyncio import Redis
 
 from mailsift.pipeline.dns.domains import DnsConfig
-from mailsift.pipeline.facts import DomainState
-from mailsift.pipeline.ports import FactKind
+from mailsift.pipeline.facts import DomainState, FactKind
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.facts import RedisFactCache
 from tests.support.servers import RedisServer

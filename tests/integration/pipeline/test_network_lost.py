@@ -16,19 +16,19 @@ from contextlib import contextmanager
 import polars as pl
 import pytest
 
-from mailsift.pipeline.dns import canaries
+from mailsift.pipeline.dns import trust
 from mailsift.pipeline.dns.domains import DomainFacts
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
+from mailsift.pipeline.probe.config import parse_source
 from mailsift.pipeline.probe.port25 import Port25Probe, Port25Status
 from mailsift.pipeline.probe.prober import Prober
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.smtp.config import parse_source
 from mailsift.pipeline.syntax.column import parse_column
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
+from mailsift.pipeline.verdict import VerdictPolicy
 from mailsift.sandbox.server import Sandbox
 from tests.integration.pipeline.test_prober_sandbox import asking
 from tests.unit.pipeline.smtp_stub import OpenDoors
@@ -195,7 +195,7 @@ def _loopback(state: str) -> None:
 
 @pytest.mark.needs("root", "ip")
 def test_without_a_route_everybody_waits_and_then_all_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canaries, "RECHECK_S", 0.05)
+    monkeypatch.setattr(trust, "RECHECK_S", 0.05)
 
     def alone() -> None:
         if ctypes.CDLL(None, use_errno=True).unshare(_NEW_NETWORK):

@@ -20,15 +20,15 @@ from typing_extensions import override
 from mailsift.pipeline.facts import DomainFact, Mode
 from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
-from mailsift.pipeline.outcomes.history import OutcomeFacts
+from mailsift.pipeline.outcomes.outcome import OutcomeFacts
+from mailsift.pipeline.probe.config import ProbeConfig
 from mailsift.pipeline.probe.prober import Prober
 from mailsift.pipeline.single import SingleOptions, SingleValidator
-from mailsift.pipeline.smtp.config import ProbeConfig
 from mailsift.pipeline.syntax.address import canonical_of
 from mailsift.pipeline.syntax.column import parse_column
 from mailsift.pipeline.validator import DomainWitness, NetworkWitness, ValidationRequest, Validator
+from mailsift.pipeline.verdict import VerdictPolicy
 from tests.integration.pipeline.odd_servers import SetUp, draw
 from tests.unit.pipeline.smtp_stub import DictCache, OpenDoors, providers
 

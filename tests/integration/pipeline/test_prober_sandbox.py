@@ -15,19 +15,17 @@ import pytest
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.facts import CatchAllFact, DomainFact, Known, MailboxFact, Mode, WaitReason
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.judge.table import judge
+from mailsift.pipeline.probe.config import ProbeConfig
 from mailsift.pipeline.probe.prober import Prober, ProbeRequest
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.smtp.config import ProbeConfig
-from mailsift.pipeline.verdict import Evidence
-from mailsift.sandbox.behaviours import BEHAVIOURS, Behaviour
+from mailsift.pipeline.verdict import Evidence, judge
+from mailsift.sandbox.behaviours import BEHAVIOURS, VERDICT_BY_DNS, Behaviour
 from mailsift.sandbox.server import Sandbox
-from mailsift.sandbox.truth import BY_DNS
 from mailsift.sandbox.world import SandboxConfig
 from tests.unit.pipeline.smtp_stub import DictCache, OpenDoors
 
-ROUTED = [behaviour for behaviour in BEHAVIOURS if behaviour.dns not in BY_DNS]
+ROUTED = [behaviour for behaviour in BEHAVIOURS if behaviour.dns not in VERDICT_BY_DNS]
 LOCALS = ("known", "nobody", "full", "disabled", "known1", "known2", "known3", "nobody1", "jürgen")
 GREYLIST = 0.4
 FEW = ("known", "nobody")  # where an address costs seconds

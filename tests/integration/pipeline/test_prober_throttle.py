@@ -11,11 +11,11 @@ from typing_extensions import override
 
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.ports import Ask, Grant, Report, Throttle
+from mailsift.pipeline.probe.config import ProbeConfig
 from mailsift.pipeline.probe.prober import Prober, ProbeRequest, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Provider, Providers
-from mailsift.pipeline.smtp.config import ProbeConfig
+from mailsift.pipeline.throttle import Ask, Grant, Report, Throttle
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.local_throttle import ThrottleConfig
 from mailsift.storage.redis.throttle import RedisThrottle

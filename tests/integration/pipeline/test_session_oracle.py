@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog
+from mailsift.pipeline.probe.session import DomainRecipients, SessionLog
 from tests.support.connections import talking
 from tests.unit.pipeline.smtp_talk import talk
 

@@ -14,15 +14,15 @@ from typing_extensions import override
 from mailsift.pipeline.dns.domains import DnsConfig
 from mailsift.pipeline.facts import Known, Mode, Wait, WaitReason
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS, WAITING
-from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
-from mailsift.pipeline.outcomes.history import OutcomeFacts
-from mailsift.pipeline.ports import Ask, Grant
+from mailsift.pipeline.outcomes.outcome import OutcomeFacts
 from mailsift.pipeline.probe.port25 import Port25Status
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.single import SingleOptions, SingleValidator
 from mailsift.pipeline.syntax.column import parse_column
+from mailsift.pipeline.throttle import Ask, Grant
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator, delay_of
+from mailsift.pipeline.verdict import VerdictPolicy
 from tests.unit.pipeline.dns_stub import SERVFAIL, DnsStub, Says, Zone, domain_facts, serving
 from tests.unit.pipeline.dns_stub import SILENCE as NO_ANSWER
 from tests.unit.pipeline.smtp_stub import DROP, NOT_FOUND, SILENCE, Bench, Mailer, OpenDoors, mailing

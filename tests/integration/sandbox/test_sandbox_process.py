@@ -18,8 +18,8 @@ import pytest
 from typer.testing import CliRunner
 
 from mailsift.sandbox.behaviours import BEHAVIOURS
-from mailsift.sandbox.cli import sandbox_app
 from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.server import sandbox_app
 from mailsift.sandbox.world import SandboxWorld
 
 ROOT = Path(__file__).parents[3]

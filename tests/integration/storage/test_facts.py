@@ -7,7 +7,7 @@ from unittest import TestCase
 
 from redis.asyncio import Redis
 
-from mailsift.pipeline.ports import CacheEntry, FactKind
+from mailsift.pipeline.facts import CacheEntry, FactKind
 from mailsift.storage.redis.connection import RedisCircuitBreaker, connect
 from mailsift.storage.redis.facts import FactInspector, RedisFactCache
 from tests.support.servers import RedisServer

@@ -9,9 +9,17 @@ from random import Random
 
 import pytest
 
-from mailsift.pipeline.ports import Allowance, Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.standing import LedgerCounts, LedgerKind
+from mailsift.pipeline.throttle import (
+    Allowance,
+    Ask,
+    Grant,
+    LedgerCounts,
+    LedgerKind,
+    Report,
+    SessionOutcome,
+    Throttle,
+)
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.local_throttle import UNKNOWN_SECONDS, LocalThrottle, ThrottleConfig
 from mailsift.storage.redis.throttle import RedisThrottle
@@ -54,7 +62,7 @@ class OpenSession:
     replies: list[bool] = field(default_factory=list)
 
     def may_send(self) -> int:
-        """How many recipients the session may send now (mailsift.pipeline.smtp.session)."""
+        """How many recipients the session may send now (mailsift.pipeline.probe.session)."""
         left = self.grant.recipients - len(self.replies)
         if self.grant.allowance is None:
             return left

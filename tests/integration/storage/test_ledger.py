@@ -6,9 +6,8 @@ import asyncio
 
 from sqlalchemy import text
 
-from mailsift.pipeline.ports import Ask, Report, SessionOutcome
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.standing import GROW_PROBES, LedgerCounts, LedgerKind
+from mailsift.pipeline.throttle import GROW_PROBES, Ask, LedgerCounts, LedgerKind, Report, SessionOutcome
 from mailsift.storage.database import Database
 from mailsift.storage.sql import throttles
 from mailsift.storage.sql.throttles import EditBook, LedgerBook, keep_edits_refreshed

@@ -8,9 +8,19 @@ from random import Random
 
 import pytest
 
-from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.stop import AskedBefore, AskedCounts, ListStop, StopRule, ThrottleKey
+from mailsift.pipeline.throttle import (
+    Ask,
+    AskedBefore,
+    AskedCounts,
+    Grant,
+    ListStop,
+    Report,
+    SessionOutcome,
+    StopRule,
+    Throttle,
+    ThrottleKey,
+)
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.local_throttle import TALLY_SECONDS as KEPT_SECONDS
 from mailsift.storage.redis.local_throttle import LocalThrottle, ThrottleConfig

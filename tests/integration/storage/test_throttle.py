@@ -7,8 +7,8 @@ from random import Random
 import pytest
 from redis.asyncio import Redis
 
-from mailsift.pipeline.ports import Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.throttle import Grant, Report, SessionOutcome, Throttle
 from mailsift.storage.redis.local_throttle import LocalThrottle
 from mailsift.storage.redis.throttle import RedisThrottle
 from tests.support.throttling import CONFIG, Time, ask, end, one, row, session

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
-from mailsift.pipeline.ports import SessionOutcome, Throttle
+from mailsift.pipeline.throttle import SessionOutcome, Throttle
 from mailsift.storage.redis.local_throttle import LocalThrottle
 from mailsift.storage.redis.throttle import RedisThrottle
 from tests.support.throttling import CONFIG, Time, ask, end, one, row, session

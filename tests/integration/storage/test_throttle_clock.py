@@ -6,8 +6,8 @@ from random import Random
 
 from redis.asyncio import Redis
 
-from mailsift.pipeline.ports import Ask, SessionOutcome
 from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.throttle import Ask, SessionOutcome
 from mailsift.storage.redis.local_throttle import HOLD_SECONDS, PENALTY_SECONDS, UNKNOWN_SECONDS
 from mailsift.storage.redis.rate_limit import RateLimit, Zone
 from mailsift.storage.redis.throttle import RedisThrottle

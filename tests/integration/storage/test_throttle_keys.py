@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from redis.asyncio import Redis
 
-from mailsift.pipeline.ports import Report, SessionOutcome
+from mailsift.pipeline.throttle import Report, SessionOutcome
 from mailsift.storage.redis.throttle import RedisThrottle
 from tests.support.throttling import CONFIG, Time, ask, end, one, row, session
 

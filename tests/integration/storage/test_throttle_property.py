@@ -17,9 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mailsift.pipeline.clock import system_clock
-from mailsift.pipeline.ports import Ask, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.standing import provider_at_step
+from mailsift.pipeline.throttle import Ask, Report, SessionOutcome, Throttle, provider_at_step
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.local_throttle import LocalThrottle, ThrottleConfig
 from mailsift.storage.redis.throttle import RedisThrottle
@@ -220,7 +219,7 @@ def test_workers_that_know_of_different_paces_stay_under_the_fastest(
 
 CLIENT = """
 import asyncio, json, sys, time
-from mailsift.pipeline.ports import Ask, SessionOutcome, Report
+from mailsift.pipeline.throttle import Ask, SessionOutcome, Report
 from mailsift.pipeline.providers import Provider
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.local_throttle import ThrottleConfig
@@ -285,7 +284,7 @@ def test_processes_together_stay_under_one_limit_and_use_it(redis_url: str) -> N
 
 HOLDER = """
 import asyncio, sys
-from mailsift.pipeline.ports import Ask
+from mailsift.pipeline.throttle import Ask
 from mailsift.pipeline.providers import Provider
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.local_throttle import ThrottleConfig

@@ -12,8 +12,8 @@ from unittest import TestCase
 import pytest
 from redis.asyncio import Redis
 
-from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome
 from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.throttle import Ask, Grant, Report, SessionOutcome
 from mailsift.storage.redis.connection import RedisCircuitBreaker, connect
 from mailsift.storage.redis.local_throttle import ThrottleConfig
 from mailsift.storage.redis.throttle import RedisThrottle

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from redis.asyncio import Redis
 
-from mailsift.pipeline.ports import Ask, Report, SessionOutcome
+from mailsift.pipeline.throttle import Ask, Report, SessionOutcome
 from mailsift.storage.redis.throttle import KEPT_MIXES, MIX_KEY, SEEN_KEY, RedisThrottle, ThrottleInspector
 from tests.support.throttling import CONFIG, ask, one, row
 

@@ -12,10 +12,9 @@ from mailsift.accounts.doors import NAMES, Door
 from mailsift.api.doors import emailable, kickbox, neverbounce, reacher, zerobounce
 from mailsift.api.doors.codes import Code, CodeTable, address_parts
 from mailsift.jobs.columns import JUDGED_ADDRESS
-from mailsift.pipeline.judge.table import MEANINGS, VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.single import validate_fast
-from mailsift.pipeline.verdict import Result
+from mailsift.pipeline.verdict import MEANINGS, Result, VerdictPolicy
 
 TABLES = {
     Door.EMAILABLE: emailable.CODES,

@@ -19,7 +19,7 @@ from typing_extensions import override
 from mailsift.events.delivery import LEASE_S
 from mailsift.events.retry import ErrorClass
 from mailsift.events.sender import RESPONSE_BYTES, ReceiverResolver, SendConfig, WebhookSender
-from mailsift.pipeline.dns import nameserver
+from mailsift.pipeline.dns import client as dns_client
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import AddressGuard
 from tests.support.connections import talking
@@ -423,7 +423,7 @@ async def test_when_the_machine_is_told_to_ask_another_resolver_that_one_is_aske
 ) -> None:
     async with serving({"hook.example.com": {"A": Says(["8.8.8.8"])}}) as dns:
         told = ["127.0.0.1:9"]  # nobody is there
-        monkeypatch.setattr(nameserver, "system_servers", lambda: told)
+        monkeypatch.setattr(dns_client, "system_servers", lambda: told)
         names = ReceiverResolver()
         told[:] = [dns.server]
         with pytest.raises(MailsiftError, match="resolver_failed"):

@@ -10,7 +10,7 @@ import pytest
 
 from mailsift.jobs.admin.alarm_checks import Installation
 from mailsift.jobs.admin.alarm_table import RULES, Level, alarms
-from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.storage.redis.connection import BrokerCounts
 from mailsift.storage.redis.throttle import LearnedRate
 from mailsift.storage.sql.stats import ChunkLevel, CounterDrift, Interval, Outbox, OutboxLevel, Snapshot

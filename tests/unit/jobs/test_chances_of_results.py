@@ -11,7 +11,7 @@ import pytest
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, names_metadata
 from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy, add_chances, tally, to_csv
 from mailsift.pipeline.outcomes.chances import Cell, Chances
-from mailsift.pipeline.outcomes.history import Fate
+from mailsift.pipeline.outcomes.outcome import Fate
 
 KNOWN = {"valid": "deliverable", "risky": "catch_all", "invalid": "mailbox_not_found"}
 CHANCES = Chances(

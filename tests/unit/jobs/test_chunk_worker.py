@@ -21,7 +21,7 @@ from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import WAITING
-from mailsift.pipeline.judge.tiers import Tier, TierPolicy
+from mailsift.pipeline.tiers import Tier, TierPolicy
 from mailsift.storage.sql.chunks import ClaimedChunk
 from mailsift.storage.sql.jobs import VerdictCounts
 

@@ -12,8 +12,8 @@ from mailsift.jobs.admin.console import domain_of, provider_key
 from mailsift.jobs.admin.models import RatedBacklog, describe_trouble, rated_backlog, throttle_rows
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.providers import Provider, Providers
+from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.storage.redis.throttle import LearnedRate
 from mailsift.storage.sql.chunks import LEASE_EXPIRED, TAKEN_BACK, TroubledChunk
 from mailsift.storage.sql.stats import KeyBacklog

@@ -11,13 +11,12 @@ import pytest
 from mailsift.jobs.columns import names_metadata
 from mailsift.jobs.results.retry import UNKNOWN_RESULTS, risky_rows, rows_to_retry
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.judge.table import ROWS
-from mailsift.pipeline.verdict import Result, Status
+from mailsift.pipeline.verdict import VERDICT_ROWS, Result, Status
 
 
 def results_file(folder: Path, results: list[str]) -> Path:
     """A results file whose two columns are both called "email"; the verdict of each row is as given."""
-    status = {row.result.value: row.status.value for row in ROWS}
+    status = {row.result.value: row.status.value for row in VERDICT_ROWS}
     path = folder / "results.parquet"
     pl.DataFrame(
         {
@@ -43,7 +42,7 @@ def test_exactly_the_rows_that_ended_unknown_are_tried_again_in_their_order(tmp_
 
 
 def test_a_result_that_is_worth_another_try_is_never_one_about_the_mailbox() -> None:
-    assert {row.status for row in ROWS if row.result in UNKNOWN_RESULTS} == {Status.RISKY}
+    assert {row.status for row in VERDICT_ROWS if row.result in UNKNOWN_RESULTS} == {Status.RISKY}
     assert not UNKNOWN_RESULTS & {Result.CATCH_ALL, Result.UNVERIFIABLE, Result.MAILBOX_FULL}
 
 

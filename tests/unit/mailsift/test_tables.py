@@ -18,9 +18,8 @@ from mailsift.jobs.admin.models import LedgerRow, ThrottleRow
 from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy
 from mailsift.jobs.views import WAITS_FOR_STORAGE
 from mailsift.pipeline.outcomes.chances import MeasuredShare
-from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.standing import LedgerCounts, LedgerKind, Standing
+from mailsift.pipeline.throttle import LedgerCounts, LedgerKind, SessionOutcome, Standing
 from mailsift.storage.redis.throttle import LearnedRate
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.sql.keys import KeyRow

@@ -19,8 +19,8 @@ from typing_extensions import override
 
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
+from mailsift.pipeline.facts import CacheEntry, FactCache, FactKind
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
 from mailsift.pipeline.providers import Providers
 from tests.support.ports import one_port
 

@@ -14,22 +14,13 @@ from typing import Any
 
 from typing_extensions import override
 
-from mailsift.pipeline.facts import Answer, DomainFact, DomainState, MxHost
+from mailsift.pipeline.facts import Answer, CacheEntry, DomainFact, DomainState, FactCache, FactKind, MxHost
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.ports import (
-    Ask,
-    CacheEntry,
-    FactCache,
-    FactKind,
-    Grant,
-    Report,
-    SessionOutcome,
-    Throttle,
-)
+from mailsift.pipeline.probe.config import ProbeConfig
 from mailsift.pipeline.probe.prober import Prober, ProbeRequest, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Provider, Providers
-from mailsift.pipeline.smtp.config import ProbeConfig
+from mailsift.pipeline.throttle import Ask, Grant, Report, SessionOutcome, Throttle
 from tests.support.connections import talking
 
 NOT_FOUND = "550 5.1.1 <{address}>: Recipient address rejected: User unknown in virtual mailbox table"

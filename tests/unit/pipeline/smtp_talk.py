@@ -5,10 +5,10 @@ from __future__ import annotations
 import ssl
 from typing import Any
 
-from mailsift.pipeline.ports import Allowance
+from mailsift.pipeline.probe.config import ProbeConfig, parse_source
+from mailsift.pipeline.probe.session import DomainRecipients, Peer, PickWitness, ProbeSession, SessionLog
 from mailsift.pipeline.replies.classifier import SmtpReply
-from mailsift.pipeline.smtp.config import ProbeConfig, parse_source
-from mailsift.pipeline.smtp.session import DomainRecipients, Peer, PickWitness, ProbeSession, SessionLog
+from mailsift.pipeline.throttle import Allowance
 
 
 def refused(_probe: str, reply: SmtpReply) -> bool:

@@ -15,8 +15,15 @@ from mailsift.pipeline.outcomes.chances import (
     expected_bounces,
     share_of,
 )
-from mailsift.pipeline.outcomes.history import DAY, Fate, fates
-from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
+from mailsift.pipeline.outcomes.outcome import (
+    ACCEPTED,
+    DAY_SECONDS,
+    Fate,
+    Outcome,
+    OutcomeKind,
+    diagnose,
+    fates,
+)
 
 _GONE, _BLOCKED = "550 5.1.1 User unknown", "550 5.7.1 Message blocked by policy"
 _LATER, _HELD = "451 4.3.0 try again later", "Not delivering to previously bounced address"
@@ -24,7 +31,7 @@ _LATER, _HELD = "451 4.3.0 try again later", "Not delivering to previously bounc
 
 def outcome(day: float, kind: str, said: str = "") -> Outcome:
     diagnosis = diagnose(said) if said else ACCEPTED
-    return Outcome("", OutcomeKind(kind), day * DAY, diagnosis, "file")
+    return Outcome("", OutcomeKind(kind), day * DAY_SECONDS, diagnosis, "file")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +62,7 @@ def test_the_first_message_after_a_verdict_decides(
     judged: list[float], what: list[tuple[float, str, str]], expected: list[Fate | None]
 ) -> None:
     told = [outcome(*one) for one in what]
-    assert fates([day * DAY for day in judged], reversed(told)) == expected
+    assert fates([day * DAY_SECONDS for day in judged], reversed(told)) == expected
 
 
 @pytest.mark.parametrize(

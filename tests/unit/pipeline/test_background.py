@@ -10,11 +10,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from mailsift.pipeline.background import FailureLog, repeating
-from mailsift.pipeline.dns import canaries, domains
-from mailsift.pipeline.dns.canaries import Examiner, ResolverTrust
+from mailsift.pipeline.dns import domains, trust
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType, interpret_exchangers
+from mailsift.pipeline.dns.trust import Examiner, ResolverTrust
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import DomainState
 from mailsift.pipeline.metrics import UPKEEP_ERRORS
@@ -89,7 +89,7 @@ async def test_domains_whose_publication_breaks_off_are_unknown_and_the_next_one
 async def test_a_resolver_whose_examination_breaks_off_is_not_believed_and_is_looked_at_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(canaries, "RECHECK_S", 0.01)
+    monkeypatch.setattr(trust, "RECHECK_S", 0.01)
     with monkeypatch.context() as patched:
         patched.setattr(Examiner, "count_denied", breaks)
         patched.setattr(Examiner, "examine", breaks)

@@ -20,11 +20,11 @@ import pycares
 import pytest
 import uvloop
 
-from mailsift.pipeline.dns import message, nameserver
-from mailsift.pipeline.dns.client import DnsClient
+from mailsift.pipeline.dns import client as dns_client
+from mailsift.pipeline.dns import message
+from mailsift.pipeline.dns.client import AiodnsFallback, DnsClient, TcpClient
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
-from mailsift.pipeline.dns.tcp import AiodnsFallback, TcpClient
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.providers import Providers
@@ -445,7 +445,7 @@ async def test_a_server_that_is_no_address_is_refused_with_a_code(server: str) -
 
 
 async def test_source_ports_are_many_and_are_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nameserver, "QUESTIONS_A_SOCKET", 5)
+    monkeypatch.setattr(dns_client, "QUESTIONS_A_SOCKET", 5)
     async with serving({}, lambda _n, _k: Says(["10 mx.x.test."])) as stub, client_of(stub.server) as client:
         for i in range(100):
             await ask(client, f"d{i}.test")
@@ -609,7 +609,7 @@ async def test_patience_with_domains_does_not_run_while_the_loop_has_no_turn() -
 
 async def test_a_resolver_on_the_link_keeps_its_interface(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pycares.Channel, "servers", ["[fe80::1]:53%lo", "192.0.2.1:53", "[2001:db8::1]:5353"])
-    assert nameserver.system_servers() == ["[fe80::1%lo]:53", "192.0.2.1:53", "[2001:db8::1]:5353"]
+    assert dns_client.system_servers() == ["[fe80::1%lo]:53", "192.0.2.1:53", "[2001:db8::1]:5353"]
     monkeypatch.undo()
     fallback = AiodnsFallback("[fe80::1%lo]:53", timeout=0.05)
     answer: asyncio.Future[DnsAnswer] = asyncio.get_running_loop().create_future()
@@ -622,7 +622,7 @@ async def test_the_resolvers_of_another_network_are_noticed(monkeypatch: pytest.
     zone = {"x.test": {"MX": Says(["10 mx.x.test."])}}
     async with serving(zone) as stub:
         here = ["127.0.0.1:9"]
-        monkeypatch.setattr(nameserver, "system_servers", lambda: here)
+        monkeypatch.setattr(dns_client, "system_servers", lambda: here)
         client = DnsClient(timeout=0.3, tries=2)
         assert (await ask(client, "x.test")).outcome is DnsOutcome.FAILED
         here[:] = [stub.server]

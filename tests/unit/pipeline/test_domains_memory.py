@@ -6,8 +6,7 @@ import pytest
 
 from mailsift.pipeline.dns.domains import DnsConfig
 from mailsift.pipeline.dns.rules import DnsOutcome
-from mailsift.pipeline.facts import DomainFact, DomainState, encode_domain
-from mailsift.pipeline.ports import CacheEntry, FactKind
+from mailsift.pipeline.facts import CacheEntry, DomainFact, DomainState, FactKind, encode_domain
 from tests.unit.pipeline.dns_stub import SERVFAIL, MemoryCache, Says, Zone, domain_facts, serving
 
 HOUR, DAY = 3600.0, 86_400.0

@@ -9,9 +9,9 @@ import weakref
 
 import pytest
 
-from mailsift.pipeline.fair_clock import FairTimeout
-from mailsift.pipeline.smtp.config import Source
-from mailsift.pipeline.smtp.connection import Ending, SessionError, dial
+from mailsift.pipeline.clock import FairTimeout
+from mailsift.pipeline.probe.config import Source
+from mailsift.pipeline.probe.session import Ending, SessionError, dial
 from tests.support.leaping_loop import LeapingLoop, hold_the_loop
 
 OURS = Source(label="ours", bind="", proxy="", helo_name="prober.example")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mailsift.pipeline.smtp import host_name as module
-from mailsift.pipeline.smtp.host_name import host_name
+from mailsift.pipeline.probe import config
+from mailsift.pipeline.probe.config import host_name
 from mailsift.settings import Settings
 
 
@@ -33,7 +33,7 @@ def silent_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(socket, "getfqdn", getfqdn)
     monkeypatch.setattr(socket, "gethostname", lambda: "short")
-    monkeypatch.setattr(module, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(config, "_HOST_NAME_SECONDS", 0.01)
     monkeypatch.delenv("MAILSIFT_HELO_NAME", raising=False)
     yield asked
     over.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailsift.pipeline.probe.interception import Greeting, InterceptionDetector, greeting_name
+from mailsift.pipeline.probe.port25 import Greeting, InterceptionDetector, greeting_name
 from mailsift.pipeline.providers import Providers
 
 CASES = {

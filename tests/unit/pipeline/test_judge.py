@@ -11,8 +11,19 @@ from typing import TypeAlias
 import pytest
 
 from mailsift.pipeline.facts import Answer, DomainState, Known, Mode
-from mailsift.pipeline.judge.table import BANDS, ROWS, SENTENCES, VerdictPolicy, decide, judge, score_parts
-from mailsift.pipeline.verdict import Evidence, Result, Status, Verdict
+from mailsift.pipeline.verdict import (
+    SCORE_BANDS,
+    SYNTAX_SENTENCES,
+    VERDICT_ROWS,
+    Evidence,
+    Result,
+    Status,
+    Verdict,
+    VerdictPolicy,
+    decide,
+    judge,
+    score_parts,
+)
 
 _DOC = Path(__file__).parents[3] / "docs" / "verdicts.md"
 _TYPES = {"bool": bool, "str": str, "int": int, "Result": Result, "Status": Status}
@@ -95,14 +106,14 @@ def test_every_score_lies_in_the_band_of_its_status(walk: Walk) -> None:
     outside = [
         (evidence, verdict)
         for evidence, _, verdict in walk
-        if not BANDS[verdict.status][0] <= verdict.score <= BANDS[verdict.status][1]
+        if not SCORE_BANDS[verdict.status][0] <= verdict.score <= SCORE_BANDS[verdict.status][1]
     ]
     assert outside == []
     assert len(walk) > 50_000
 
 
 def test_the_bands_part_the_scores_as_the_design_says() -> None:
-    assert BANDS == {Status.VALID: (60, 100), Status.RISKY: (20, 59), Status.INVALID: (0, 19)}
+    assert SCORE_BANDS == {Status.VALID: (60, 100), Status.RISKY: (20, 59), Status.INVALID: (0, 19)}
 
 
 def test_invalid_is_said_exactly_where_something_speaks_against_the_address(walk: Walk) -> None:
@@ -153,7 +164,7 @@ def test_the_flags_repeat_the_evidence(walk: Walk) -> None:
 
 
 def test_every_row_of_the_table_decides_something_and_every_result_can_be_reached(walk: Walk) -> None:
-    assert {decide(evidence, policy).id for evidence, policy, _ in walk} == {row.id for row in ROWS}
+    assert {decide(evidence, policy).id for evidence, policy, _ in walk} == {row.id for row in VERDICT_ROWS}
     assert {verdict.result for _, _, verdict in walk} == set(Result)
 
 
@@ -275,8 +286,8 @@ def test_a_likely_slip_is_suggested() -> None:
 
 
 def test_a_syntax_error_names_its_rule() -> None:
-    reasons = {rule: judge(Evidence(Mode.FAST, syntax_rule=rule)).reason for rule in SENTENCES}
-    assert reasons == SENTENCES
+    reasons = {rule: judge(Evidence(Mode.FAST, syntax_rule=rule)).reason for rule in SYNTAX_SENTENCES}
+    assert reasons == SYNTAX_SENTENCES
     assert len(set(reasons.values())) == len(reasons)
     assert '"brand_new"' in judge(Evidence(Mode.FAST, syntax_rule="brand_new")).reason
 
@@ -291,15 +302,15 @@ def test_the_documented_table_is_the_table_of_the_code() -> None:
     documented = [
         (result, status, int(score)) for result, status, score in line.findall(_DOC.read_text("utf-8"))
     ]
-    assert documented == [(row.result.value, row.status.value, row.score) for row in ROWS]
+    assert documented == [(row.result.value, row.status.value, row.score) for row in VERDICT_ROWS]
 
 
 def test_the_documented_sentences_are_those_of_the_code() -> None:
     text = " ".join(_DOC.read_text("utf-8").split())
     assert [
-        row.reason for row in ROWS if row.result is not Result.SYNTAX_ERROR and row.reason not in text
+        row.reason for row in VERDICT_ROWS if row.result is not Result.SYNTAX_ERROR and row.reason not in text
     ] == []
-    assert [rule for rule in SENTENCES if f"`{rule}`" not in text] == []
+    assert [rule for rule in SYNTAX_SENTENCES if f"`{rule}`" not in text] == []
 
 
 def test_a_suffix_that_does_not_exist_is_risky_until_dns_has_been_asked() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.metrics import METRICS, count_grants, count_replies, count_sessions
-from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome
+from mailsift.pipeline.throttle import Ask, Grant, Report, SessionOutcome
 from tests.support.captured_metrics import Counted
 
 

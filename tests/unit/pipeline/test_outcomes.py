@@ -13,9 +13,18 @@ import pytest
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.outcomes import messages
-from mailsift.pipeline.outcomes.history import DAY, OutcomePolicy, fates, mailbox_fact
 from mailsift.pipeline.outcomes.messages import read_message
-from mailsift.pipeline.outcomes.outcome import ACCEPTED, Diagnosis, Outcome, OutcomeKind, diagnose
+from mailsift.pipeline.outcomes.outcome import (
+    ACCEPTED,
+    DAY_SECONDS,
+    Diagnosis,
+    Outcome,
+    OutcomeKind,
+    OutcomePolicy,
+    diagnose,
+    fates,
+    mailbox_fact,
+)
 from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
 
 _K, _A = OutcomeKind, Answer
@@ -419,7 +428,7 @@ def test_a_broken_webhook_is_an_error_with_a_code_or_tells_nothing(sender: Sende
 
 def _told(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -> Outcome:
     said = ACCEPTED if answer is Answer.ACCEPTED else Diagnosis(answer, "rule", 550)
-    return Outcome("x@y.example", kind, NOW - days * DAY, said, "file")
+    return Outcome("x@y.example", kind, NOW - days * DAY_SECONDS, said, "file")
 
 
 @pytest.mark.parametrize(
@@ -464,7 +473,7 @@ def test_of_two_without_a_time_nobody_knows_which_is_how_it_is_now(
     policy = OutcomePolicy()
 
     assert mailbox_fact([arrived, gone], policy, NOW) is None
-    assert fates([NOW - DAY], [gone, arrived]) == [None]
+    assert fates([NOW - DAY_SECONDS], [gone, arrived]) == [None]
     for one in (arrived, gone):
         fact = mailbox_fact([one], policy, NOW)
         assert fact is not None
@@ -482,11 +491,11 @@ def test_of_two_without_a_time_nobody_knows_which_is_how_it_is_now(
 @pytest.mark.parametrize(
     ("history", "within", "shown"),
     [
-        ([_told(_K.DELIVERED, 5)], 6 * DAY, _A.ACCEPTED),
-        ([_told(_K.DELIVERED, 5)], 4 * DAY, None),
-        ([_told(_K.BOUNCED, 5, _A.NOT_FOUND)], 4 * DAY, None),
+        ([_told(_K.DELIVERED, 5)], 6 * DAY_SECONDS, _A.ACCEPTED),
+        ([_told(_K.DELIVERED, 5)], 4 * DAY_SECONDS, None),
+        ([_told(_K.BOUNCED, 5, _A.NOT_FOUND)], 4 * DAY_SECONDS, None),
         ([_told(_K.DELIVERED, 0)], 0.0, None),
-        ([_told(_K.DELIVERED, 91)], 100 * DAY, None),  # the policy holds all the same
+        ([_told(_K.DELIVERED, 91)], 100 * DAY_SECONDS, None),  # the policy holds all the same
     ],
 )
 def test_who_says_how_old_an_answer_may_be_is_told_nothing_older(

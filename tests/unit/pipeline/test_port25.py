@@ -13,10 +13,9 @@ from structlog.testing import capture_logs
 from mailsift.pipeline.dns.domains import DnsConfig
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.probe.interception import InterceptionDetector
-from mailsift.pipeline.probe.port25 import Port25Probe, Port25Status
+from mailsift.pipeline.probe.config import parse_source
+from mailsift.pipeline.probe.port25 import InterceptionDetector, Port25Probe, Port25Status
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.smtp.config import parse_source
 from tests.unit.pipeline.dns_stub import SERVFAIL, SILENCE, Says, Zone, domain_facts, serving
 from tests.unit.pipeline.smtp_stub import Mailer, OpenDoors, mailing
 

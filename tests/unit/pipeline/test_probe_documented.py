@@ -13,17 +13,23 @@ from typing import Final
 import pytest
 
 from mailsift.pipeline.facts import DEFINITE, Answer, CatchAllFact, Known, WaitReason
-from mailsift.pipeline.ports import MANY_ADDRESSES, SessionOutcome
 from mailsift.pipeline.probe.breaker import COUNTED, REFUSALS, Breaker, RefusalWatch
 from mailsift.pipeline.probe.collector import (
+    CATCH_ALL,
     MAX_DROPS,
+    NOT_WORTH_ASKING,
+    RULE_ANSWERS,
     WAITS,
     NextStep,
     ProbeContext,
+    ProberRule,
+    ReplyReader,
     ResultCollector,
     next_step,
+    read_session,
 )
-from mailsift.pipeline.probe.interception import InterceptionDetector
+from mailsift.pipeline.probe.config import ProbeConfig, parse_source
+from mailsift.pipeline.probe.port25 import InterceptionDetector
 from mailsift.pipeline.probe.queue import (
     CatchAllState,
     LearnedLimits,
@@ -33,20 +39,11 @@ from mailsift.pipeline.probe.queue import (
     RouteQueue,
     SessionPlan,
 )
-from mailsift.pipeline.probe.reading import (
-    CATCH_ALL,
-    NOT_WORTH_ASKING,
-    RULE_ANSWERS,
-    ProberRule,
-    ReplyReader,
-    read_session,
-)
+from mailsift.pipeline.probe.session import DomainRecipients, Ending, Peer, SessionLog, TimedReply
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
-from mailsift.pipeline.smtp.config import ProbeConfig, parse_source
-from mailsift.pipeline.smtp.connection import Ending
-from mailsift.pipeline.smtp.session import DomainRecipients, Peer, SessionLog, TimedReply
+from mailsift.pipeline.throttle import MANY_ADDRESSES, SessionOutcome
 from mailsift.pipeline.validator import COUNT_AS_TRY
 from tests.unit.pipeline.smtp_stub import routed
 
@@ -270,5 +267,5 @@ def test_the_numbers_are_those_of_the_code(value: str, where: str) -> None:
 
 def test_every_module_of_the_prober_is_on_the_page() -> None:
     folder = Path(__file__).parents[3] / "pipeline" / "probe"
-    named = {cells[0] for cells in table("module")} - {"pipeline/smtp/session.py"}
+    named = {cells[0] for cells in table("module")}
     assert named == {f"pipeline/probe/{path.name}" for path in folder.glob("[!_]*.py")}

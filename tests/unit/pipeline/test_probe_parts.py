@@ -22,6 +22,15 @@ from mailsift.pipeline.probe.cache import (
     unpack_catch_all,
     unpack_mailbox,
 )
+from mailsift.pipeline.probe.collector import ReplyReader, blanket_refusal
+from mailsift.pipeline.probe.config import (
+    SHARED_IDENTITY,
+    Identities,
+    Source,
+    parse_source,
+    pick_source,
+    subnet_of,
+)
 from mailsift.pipeline.probe.queue import (
     MAX_HOSTS,
     CatchAllState,
@@ -31,13 +40,10 @@ from mailsift.pipeline.probe.queue import (
     peers_of,
     random_local,
 )
-from mailsift.pipeline.probe.reading import ReplyReader, blanket_refusal
+from mailsift.pipeline.probe.session import is_session_limit
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
-from mailsift.pipeline.smtp.config import Source, parse_source, pick_source
-from mailsift.pipeline.smtp.identity import SHARED_IDENTITY, Identities, subnet_of
-from mailsift.pipeline.smtp.session import is_session_limit
 from tests.unit.pipeline.smtp_stub import routed
 
 HERE = parse_source("", helo_name="probe.test")

@@ -12,8 +12,8 @@ from typing_extensions import override
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer, Known, Wait, WaitReason
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.ports import Ask, Grant, SessionOutcome
 from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
+from mailsift.pipeline.throttle import Ask, Grant, SessionOutcome
 from tests.unit.pipeline.smtp_stub import (
     DROP,
     NOT_FOUND,

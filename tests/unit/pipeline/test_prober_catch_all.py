@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mailsift.pipeline.facts import Answer, Known, MailboxFact, Wait, WaitReason
-from mailsift.pipeline.ports import FactKind
+from mailsift.pipeline.facts import Answer, FactKind, Known, MailboxFact, Wait, WaitReason
 from mailsift.pipeline.probe.prober import ProbeResult
 from tests.unit.pipeline.smtp_stub import (
     NOT_FOUND,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 from typing_extensions import override
 
-from mailsift.pipeline.facts import Answer, Known, Wait, WaitReason
-from mailsift.pipeline.ports import Ask, FactKind, Grant
+from mailsift.pipeline.facts import Answer, FactKind, Known, Wait, WaitReason
 from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
+from mailsift.pipeline.throttle import Ask, Grant
 from tests.unit.pipeline.smtp_stub import (
     Bench,
     Mailer,

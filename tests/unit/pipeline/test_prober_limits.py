@@ -10,9 +10,9 @@ import pytest
 from typing_extensions import override
 
 from mailsift.pipeline.facts import Answer, Wait, WaitReason
-from mailsift.pipeline.ports import Ask, Grant, SessionOutcome
+from mailsift.pipeline.probe.config import ProbeConfig
 from mailsift.pipeline.probe.prober import ProbeRequest
-from mailsift.pipeline.smtp.config import ProbeConfig
+from mailsift.pipeline.throttle import Ask, Grant, SessionOutcome
 from tests.unit.pipeline.smtp_stub import (
     DROP,
     NOT_FOUND,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mailsift.pipeline.facts import Answer, DomainFact, Known, WaitReason
-from mailsift.pipeline.ports import FactKind
+from mailsift.pipeline.facts import Answer, DomainFact, FactKind, Known, WaitReason
 from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
 from tests.unit.pipeline.smtp_stub import (
     DROP,

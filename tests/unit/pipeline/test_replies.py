@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.probe.reading import ReplyReader
+from mailsift.pipeline.probe.collector import ReplyReader
 from mailsift.pipeline.replies.classifier import ReplyReading, SmtpReply, classify, simplify
 from mailsift.pipeline.replies.languages import LANGUAGES, ReplyLanguage, fold
 from mailsift.pipeline.replies.lexicon import WORDS

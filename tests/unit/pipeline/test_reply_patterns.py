@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailsift.pipeline.replies.classifier import simplify
+from mailsift.pipeline.replies.classifier import THING, simplify
 from mailsift.pipeline.replies.patterns import AnyOf, Patterns
 from mailsift.pipeline.replies.table import RULES
-from mailsift.pipeline.replies.things import THING
 from tests.unit.pipeline.test_replies import TABLES
 
 _WRITTEN = list(dict.fromkeys(pattern for rule in RULES for pattern in (rule.text, rule.unless) if pattern))

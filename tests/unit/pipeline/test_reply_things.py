@@ -7,9 +7,8 @@ from itertools import product
 import pytest
 
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.replies.classifier import SmtpReply, classify
+from mailsift.pipeline.replies.classifier import SmtpReply, classify, without_things
 from mailsift.pipeline.replies.table import Stage
-from mailsift.pipeline.replies.things import without_things
 
 _INVALID = {Answer.NOT_FOUND, Answer.DISABLED}
 _CODES = ("", "5.1.1", "5.2.1", "5.3.0", "5.7.1")

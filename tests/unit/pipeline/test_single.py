@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import VERDICTS
-from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.single import validate_fast
 from mailsift.pipeline.syntax.column import parse_column
 from mailsift.pipeline.validator import ValidationRequest, Validator
+from mailsift.pipeline.verdict import VerdictPolicy
 from tests.support.fuzzing import examples
 
 PARTS = (

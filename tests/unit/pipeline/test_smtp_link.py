@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mailsift.pipeline.smtp.config import parse_source
-from mailsift.pipeline.smtp.connection import Ending, SessionError, dial
+from mailsift.pipeline.probe.config import parse_source
+from mailsift.pipeline.probe.session import Ending, SessionError, dial
 from tests.support.socks_proxy import socks5
 from tests.unit.pipeline.smtp_stub import Mailer, mailing
 

@@ -6,12 +6,11 @@ import asyncio
 
 import pytest
 
-from mailsift.pipeline.ports import Allowance
+from mailsift.pipeline.probe.config import ProbeConfig, parse_source
+from mailsift.pipeline.probe.session import DomainRecipients, Ending, Peer, ProbeSession, wants_one_domain
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
-from mailsift.pipeline.smtp.config import ProbeConfig, parse_source
-from mailsift.pipeline.smtp.connection import Ending
-from mailsift.pipeline.smtp.session import DomainRecipients, Peer, ProbeSession, wants_one_domain
+from mailsift.pipeline.throttle import Allowance
 from tests.support.connections import talking
 from tests.unit.pipeline.smtp_stub import DROP, NOT_FOUND, SILENCE, Mailer, knows, mailing
 from tests.unit.pipeline.smtp_talk import codes, refused, talk

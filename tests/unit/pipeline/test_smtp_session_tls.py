@@ -8,8 +8,7 @@ import ssl
 import pytest
 import trustme
 
-from mailsift.pipeline.smtp.connection import Ending
-from mailsift.pipeline.smtp.session import DomainRecipients
+from mailsift.pipeline.probe.session import DomainRecipients, Ending
 from tests.support.connections import talking
 from tests.unit.pipeline.smtp_stub import Mailer, knows, mailing
 from tests.unit.pipeline.smtp_talk import codes, talk

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.smtp import wire
-from mailsift.pipeline.smtp.wire import ReplyParser, WireReply
+from mailsift.pipeline.probe import wire
+from mailsift.pipeline.probe.wire import ReplyParser, WireReply
 
 
 def replies_to(*chunks: bytes) -> list[WireReply]:

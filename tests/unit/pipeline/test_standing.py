@@ -7,7 +7,7 @@ import pytest
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.providers import PROVIDERS, Provider, Providers
 from mailsift.pipeline.replies.table import RULES
-from mailsift.pipeline.standing import (
+from mailsift.pipeline.throttle import (
     FEWEST_REFUSED,
     GROW_PROBES,
     GROW_SECONDS,

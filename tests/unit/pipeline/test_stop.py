@@ -9,7 +9,7 @@ import pytest
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.opt_outs import OptOuts, read_opt_outs
-from mailsift.pipeline.stop import NO_STOP, AskedCounts, StopRule, ThrottleKey, count_asked
+from mailsift.pipeline.throttle import NO_STOP, AskedCounts, StopRule, ThrottleKey, count_asked
 
 HERE = ThrottleKey("google", "192.0.2.1")
 

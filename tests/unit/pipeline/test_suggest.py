@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailsift.pipeline.suggest import TYPO_TRAPS, suffix_exists, suggest
+from mailsift.pipeline.lists import TYPO_TRAPS, suffix_exists, suggest_domain
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ from mailsift.pipeline.suggest import TYPO_TRAPS, suffix_exists, suggest
     ],
 )
 def test_a_slip_is_recognised(typed: str, meant: str) -> None:
-    assert suggest(typed) == meant
+    assert suggest_domain(typed) == meant
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,11 @@ def test_a_slip_is_recognised(typed: str, meant: str) -> None:
     ],
 )
 def test_a_real_domain_is_left_alone(domain: str) -> None:
-    assert suggest(domain) == ""
+    assert suggest_domain(domain) == ""
 
 
 def test_every_typo_trap_has_a_suggestion() -> None:
-    assert [trap for trap in TYPO_TRAPS if not suggest(trap)] == []
+    assert [trap for trap in TYPO_TRAPS if not suggest_domain(trap)] == []
 
 
 def _cases(name: str) -> list[tuple[str, str]]:
@@ -123,21 +123,21 @@ def test_typed_domains_are_read_right_and_real_ones_let_alone(name: str) -> None
     slips = [(typed, meant) for typed, meant in _cases(name) if meant]
     real = [typed for typed, meant in _cases(name) if not meant]
     assert min(len(slips), len(real)) > 100
-    assert sum(suggest(typed) == meant for typed, meant in slips) >= 0.95 * len(slips)
-    assert [(typed, suggest(typed)) for typed in real if suggest(typed)] == []
+    assert sum(suggest_domain(typed) == meant for typed, meant in slips) >= 0.95 * len(slips)
+    assert [(typed, suggest_domain(typed)) for typed in real if suggest_domain(typed)] == []
 
 
 def test_what_dns_denies_is_read_right() -> None:
     slips = _cases("denied")
-    right = sum(suggest(typed, takes_no_mail=True) == meant for typed, meant in slips)
+    right = sum(suggest_domain(typed, takes_no_mail=True) == meant for typed, meant in slips)
     assert right >= 0.95 * len(slips)
 
 
 def test_where_dns_denies_the_typed_domain_the_guess_is_bolder() -> None:
     for typed, meant in (("gmail.org", "gmail.com"), ("gamial.com", "gmail.com"), ("lve.com", "live.com")):
-        assert suggest(typed) == ""
-        assert suggest(typed, takes_no_mail=True) == meant
-    assert suggest("acme.com", takes_no_mail=True) == ""
+        assert suggest_domain(typed) == ""
+        assert suggest_domain(typed, takes_no_mail=True) == meant
+    assert suggest_domain("acme.com", takes_no_mail=True) == ""
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_which_suffixes_exist(domain: str, exists: bool) -> None:
 
 @given(st.text(alphabet="gmailyhotukcnrd.-,", max_size=24))
 def test_a_suggestion_is_a_known_domain_and_needs_no_further_one(typed: str) -> None:
-    meant = suggest(typed)
+    meant = suggest_domain(typed)
     assert meant != typed or not meant
-    assert suggest(meant) == ""
+    assert suggest_domain(meant) == ""
     assert meant == "" or "." in meant

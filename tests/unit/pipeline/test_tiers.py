@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from mailsift.api.http.policies import TierPolicyBody
 from mailsift.pipeline.frames import SEGMENT
-from mailsift.pipeline.judge.table import ROWS
-from mailsift.pipeline.judge.tiers import (
+from mailsift.pipeline.tiers import (
     RULES,
     TIER_FIELDS,
     Tier,
@@ -24,7 +23,7 @@ from mailsift.pipeline.judge.tiers import (
     tier_expression,
     tier_of,
 )
-from mailsift.pipeline.verdict import Result, Status
+from mailsift.pipeline.verdict import VERDICT_ROWS, Result, Status
 
 GOOD: dict[str, Any] = {
     "unwanted": "",
@@ -105,7 +104,7 @@ def test_no_policy_sends_to_what_is_invalid_or_unwanted(policy: TierPolicy, row:
 
 def test_every_result_that_is_not_plainly_good_has_a_rule_of_its_own() -> None:
     covered = {value for rule in RULES if rule.field == "result" for value in rule.values}
-    open_ones = {row.result for row in ROWS if row.status is Status.RISKY} - {Result.DISPOSABLE}
+    open_ones = {row.result for row in VERDICT_ROWS if row.status is Status.RISKY} - {Result.DISPOSABLE}
     assert open_ones <= covered
     assert set(TIER_FIELDS) == set(GOOD)
 

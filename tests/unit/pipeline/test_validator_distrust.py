@@ -12,12 +12,12 @@ import pytest
 from typing_extensions import override
 
 from mailsift.pipeline.facts import Known, Mode, Wait, WaitReason
-from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
-from mailsift.pipeline.ports import Ask, Grant
 from mailsift.pipeline.probe.port25 import Port25Status
 from mailsift.pipeline.syntax.column import parse_column
+from mailsift.pipeline.throttle import Ask, Grant
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator, delay_of
+from mailsift.pipeline.verdict import VerdictPolicy
 from tests.unit.pipeline.dns_stub import Says, Zone, domain_facts, serving
 from tests.unit.pipeline.smtp_stub import Bench, Mailer, OpenDoors, Script, knows, mailing, providers, turning
 

@@ -18,7 +18,7 @@ from mailsift.pipeline.facts import (
     MxHost,
 )
 from mailsift.pipeline.frames import SEGMENT, VERDICTS
-from mailsift.pipeline.judge.frame import Findings, judge_frame
+from mailsift.pipeline.judge_frame import Findings, judge_frame
 
 COLUMNS = {
     "n": pl.UInt32,

@@ -11,10 +11,16 @@ import pytest
 from dns.rcode import Rcode
 from dns.rdatatype import RdataType
 
-from mailsift.sandbox import wire
-from mailsift.sandbox.dns_server import answer_slowly
+from mailsift.sandbox import dns_server
+from mailsift.sandbox.dns_server import (
+    ASKED,
+    NEGATIVE_TTL,
+    SandboxZone,
+    ZoneAnswer,
+    ZoneRecord,
+    answer_slowly,
+)
 from mailsift.sandbox.world import SandboxWorld
-from mailsift.sandbox.zone import ASKED, NEGATIVE_TTL, SandboxZone, ZoneAnswer, ZoneRecord
 
 ZONE = SandboxZone(SandboxWorld(domains=1))
 
@@ -24,7 +30,7 @@ def _ask(
 ) -> dns.message.Message | None:
     query = dns.message.make_query(name, rtype, use_edns=edns is not None, payload=edns or 1232)
     data = query.to_wire()
-    message = wire.respond(data, wire.read_question(data), wire.prebuild(answer), tcp=tcp)
+    message = dns_server.respond(data, dns_server.read_question(data), dns_server.prebuild(answer), tcp=tcp)
     if message is None:
         return None
     found = dns.message.from_wire(message)
@@ -101,20 +107,20 @@ def test_the_slow_way_truncates_over_udp_and_is_whole_over_tcp(name: str) -> Non
 
 
 def test_names_come_back_from_their_wire_form() -> None:
-    assert wire.decode_name(wire.encode_name("a.bc.example")[:-1]) == "a.bc.example"
+    assert dns_server.decode_name(dns_server.encode_name("a.bc.example")[:-1]) == "a.bc.example"
 
 
 @pytest.mark.parametrize("data", [b"\x05abc", b"\xc0\x0c", b"\x02\xff\xff"])
 def test_a_malformed_name_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"bad label|ascii"):
-        wire.decode_name(data)
+        dns_server.decode_name(data)
 
 
 def test_what_is_no_standard_query_is_refused() -> None:
     query = dns.message.make_query("example.com", "MX")
     query.set_opcode(dns.opcode.STATUS)
     with pytest.raises(ValueError, match="standard query"):
-        wire.read_question(query.to_wire())
+        dns_server.read_question(query.to_wire())
     refusal = _slowly(query)
     assert (refusal.rcode(), refusal.opcode(), refusal.id) == (Rcode.NOTIMP, dns.opcode.STATUS, query.id)
 

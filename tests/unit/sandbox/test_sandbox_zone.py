@@ -9,23 +9,22 @@ import dns.rcode
 import pytest
 from dns.rdatatype import RdataType
 
-from mailsift.sandbox import wire
-from mailsift.sandbox.dns_server import answer_slowly
+from mailsift.sandbox import dns_server
+from mailsift.sandbox.dns_server import PROMPT, AnswerManner, SandboxZone, answer_slowly
 from mailsift.sandbox.world import SandboxWorld
-from mailsift.sandbox.zone import PROMPT, AnswerManner, SandboxZone
 
 WORLD = SandboxWorld(domains=50)
 ZONE = SandboxZone(WORLD, slow=0.25)
-PREBUILT = wire.PrebuiltReplies(ZONE)
+PREBUILT = dns_server.PrebuiltReplies(ZONE)
 
 
 def _ask(name: str, rtype: str = "MX") -> dns.message.Message:
     """Return what dnspython makes of the answer; the fast path must say the same."""
     data = dns.message.make_query(name, rtype, use_edns=0, payload=65_535).to_wire()
     slow = dns.message.from_wire(answer_slowly(ZONE, data, tcp=True).message)
-    question = wire.read_question(data)
+    question = dns_server.read_question(data)
     reply = replace(PREBUILT.find(question), manner=PROMPT)
-    fast = dns.message.from_wire(wire.respond(data, question, reply, tcp=True) or b"")
+    fast = dns.message.from_wire(dns_server.respond(data, question, reply, tcp=True) or b"")
     assert fast == slow
     assert (fast.flags, fast.edns, fast.payload) == (slow.flags, slow.edns, slow.payload)
     return fast
@@ -131,10 +130,10 @@ def test_the_probers_own_name_is_confirmed_both_ways() -> None:
 
 
 def test_random_names_do_not_fill_the_memory() -> None:
-    replies = wire.PrebuiltReplies(ZONE)
+    replies = dns_server.PrebuiltReplies(ZONE)
     built = len(replies)
     assert built == len(WORLD.domains) + len(WORLD.hosts)
     for number in range(100):
         for name in (f"x{number}.flood.sandbox.test", f"x{number}.nowhere.example"):
-            replies.find(wire.read_question(dns.message.make_query(name, "MX").to_wire()))
+            replies.find(dns_server.read_question(dns.message.make_query(name, "MX").to_wire()))
     assert len(replies) == built

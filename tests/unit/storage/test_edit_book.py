@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.throttle import Ask
 from mailsift.storage.sql.throttles import ANY_PROVIDER, ANY_SOURCE, EditBook, ThrottleEdit, bounded
 
 ROW = Provider("google", sessions=5, rate=2.0)

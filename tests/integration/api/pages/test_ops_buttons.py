@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from mailsift.accounts.people import Role
-from mailsift.pipeline.facts import CatchAllFact, Known
-from mailsift.pipeline.ports import CacheEntry, FactKind, SessionOutcome
+from mailsift.pipeline.facts import CacheEntry, CatchAllFact, FactKind, Known
 from mailsift.pipeline.probe.cache import RememberedCatchAll, pack_catch_all
+from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.storage.redis.facts import RedisFactCache
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import actions, some_job, words

@@ -11,7 +11,7 @@ from mailsift.jobs.admin.actions import Operations
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobSnapshot
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.ports import Ask
+from mailsift.pipeline.throttle import Ask
 from mailsift.settings import Settings
 from tests.support.ready_jobs import Planter
 

@@ -14,7 +14,7 @@ from mailsift.jobs.admin.actions import JobAction, Operations
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.settings import Settings
 from mailsift.storage.sql.jobs import JobFilter
 from mailsift.storage.states import JobState

@@ -9,8 +9,16 @@ import pytest
 from mailsift.jobs.admin.actions import AT_ONCE, JobAction, Operations
 from mailsift.jobs.service import JobService
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.facts import CatchAllFact, DomainFact, DomainState, Known, MxHost, encode_domain
-from mailsift.pipeline.ports import CacheEntry, FactKind
+from mailsift.pipeline.facts import (
+    CacheEntry,
+    CatchAllFact,
+    DomainFact,
+    DomainState,
+    FactKind,
+    Known,
+    MxHost,
+    encode_domain,
+)
 from mailsift.pipeline.probe.cache import RememberedCatchAll, pack_catch_all
 from mailsift.settings import Settings
 from mailsift.storage.redis.facts import RedisFactCache

@@ -18,7 +18,7 @@ from mailsift.container import open_container, open_engine, open_service
 from mailsift.jobs.admin.actions import Operations, ProviderLimits
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.sql.throttles import ANY_SOURCE

@@ -21,10 +21,9 @@ from mailsift.pipeline.facts import (
     MxHost,
 )
 from mailsift.pipeline.frames import VERDICTS
-from mailsift.pipeline.judge.frame import Findings, judge_frame
-from mailsift.pipeline.judge.table import ROWS
-from mailsift.pipeline.outcomes.history import OutcomePolicy, SentFact
-from mailsift.pipeline.verdict import Result
+from mailsift.pipeline.judge_frame import Findings, judge_frame
+from mailsift.pipeline.outcomes.outcome import OutcomePolicy, SentFact
+from mailsift.pipeline.verdict import VERDICT_ROWS, Result
 from tests.unit.pipeline.test_verdicts import frame
 
 HOSTS = (MxHost("mx.a.test", 10, ("192.0.2.1", "2001:db8::1")), MxHost("mx2.a.test", 20, ("192.0.2.2",)))
@@ -167,7 +166,7 @@ def test_every_result_comes_with_what_to_do_and_only_operators_with_their_own() 
     said = " ".join(TO_DO.values())
     assert "port 25" not in said
     assert "doctor" not in said
-    assert {own_suggestion(row.suggestion) for row in ROWS} == {""}
+    assert {own_suggestion(row.suggestion) for row in VERDICT_ROWS} == {""}
     assert own_suggestion("Did you mean ann@gmail.com?") == "Did you mean ann@gmail.com?"
 
 

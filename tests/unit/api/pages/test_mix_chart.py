@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from mailsift.api.pages.charts import bar, gauge, interval
-from mailsift.pipeline.judge.table import BANDS
-from mailsift.pipeline.verdict import Status
+from mailsift.pipeline.verdict import SCORE_BANDS, Status
 
 counts = st.integers(0, 10**7)
 
@@ -49,7 +48,7 @@ def test_a_bar_is_filled_by_its_parts_in_order(valid: int, risky: int, invalid: 
 
 @pytest.mark.parametrize("status", list(Status))
 def test_a_gauge_shows_its_score_above_the_bands(status: Status) -> None:
-    low, high = BANDS[status]
+    low, high = SCORE_BANDS[status]
     for score in (low, high):
         svg = drawn(gauge(score, status))
         assert [text.text for text in svg.iter("text")] == [str(score)]

@@ -11,8 +11,7 @@ import polars as pl
 
 from mailsift.pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode
 from mailsift.pipeline.frames import VERDICTS
-from mailsift.pipeline.judge.table import VerdictPolicy, judge, score_parts
-from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence
+from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence, VerdictPolicy, judge, score_parts
 
 
 @dataclass(frozen=True, slots=True)
