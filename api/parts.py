@@ -28,7 +28,7 @@ from mailsift.jobs.outcomes.service import OutcomeService
 from mailsift.jobs.outcomes.suppressions import SuppressionService
 from mailsift.jobs.plans import Planner
 from mailsift.jobs.policies import PolicyService
-from mailsift.jobs.schedules.service import ScheduleService
+from mailsift.jobs.schedules import ScheduleService
 from mailsift.jobs.service import JobService
 from mailsift.jobs.uploads import ListUploads
 from mailsift.pipeline.clock import Clock

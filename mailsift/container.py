@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.plans import Planner
     from mailsift.jobs.policies import PolicyService
     from mailsift.jobs.rates import FleetConfig
-    from mailsift.jobs.schedules.runs import ScheduleRuns
-    from mailsift.jobs.schedules.service import ScheduleService
+    from mailsift.jobs.schedules import ScheduleRuns, ScheduleService
     from mailsift.jobs.service import JobService
     from mailsift.jobs.uploads import ListUploads
     from mailsift.jobs.waker import Waker
@@ -293,7 +292,7 @@ class Container:
     @cached_property
     def schedules(self) -> ScheduleService:
         """What can be asked of schedules."""
-        from mailsift.jobs.schedules.service import ScheduleService
+        from mailsift.jobs.schedules import ScheduleService
 
         return ScheduleService(
             database=self.database, runs=self.schedule_runs, places=self.places, clock=self.clock
@@ -302,7 +301,7 @@ class Container:
     @cached_property
     def schedule_runs(self) -> ScheduleRuns:
         """Runs what is due."""
-        from mailsift.jobs.schedules.runs import ScheduleRuns
+        from mailsift.jobs.schedules import ScheduleRuns
 
         return ScheduleRuns(
             database=self.database,

@@ -62,7 +62,7 @@ _log = structlog.get_logger()
 for _part in (
     "jobs.drafts",
     "jobs.outcomes.measure",
-    "jobs.schedules.runs",
+    "jobs.schedules",
     "jobs.engine.listing_watch",
     "key_files",
     "pipeline.probe.port25",

@@ -26,7 +26,7 @@ from mailsift.cli.ends import sources_of
 from mailsift.container import open_container
 from mailsift.jobs.engine.engine import Engine
 from mailsift.jobs.results.pages import RowFilter
-from mailsift.jobs.schedules.models import Recheck, ScheduleSpec
+from mailsift.jobs.schedules import Recheck, ScheduleSpec
 from mailsift.jobs.service import JobService
 from mailsift.jobs.submissions import Submitted, one_piece
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
