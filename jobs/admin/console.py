@@ -14,8 +14,7 @@ from typing import Final
 
 import structlog
 
-from mailsift.jobs.admin.alarm_checks import Installation
-from mailsift.jobs.admin.alarm_table import Alarm, alarms
+from mailsift.jobs.admin.alarms import Alarm, Installation, alarms
 from mailsift.jobs.admin.models import (
     AccountJob,
     JobDetails,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mailsift.jobs.admin.alarm_table import Alarm
+from mailsift.jobs.admin.alarms import Alarm
 from mailsift.jobs.admin.timeline import JobTimeline
 from mailsift.jobs.eta import Batch, JobLoad, ProviderBacklog, TimeLeft, time_left
 from mailsift.jobs.rates import ProviderRates, allowed_rate
