@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from mailsift.gauges import InstallationGauges
     from mailsift.jobs.admin.actions import Operations
     from mailsift.jobs.drafts import Drafts
-    from mailsift.jobs.engine.claim import EngineConfig
-    from mailsift.jobs.engine.engine import Engine
+    from mailsift.jobs.engine.engine import Engine, EngineConfig
     from mailsift.jobs.engine.heartbeat import HealthWatch
     from mailsift.jobs.engine.listing_watch import ListingWatch
     from mailsift.jobs.engine.maintenance import Maintenance, Tidier
@@ -973,7 +972,7 @@ class Container:
         return engine
 
     def _engine_config(self, worker_id: str) -> EngineConfig:
-        from mailsift.jobs.engine.claim import EngineConfig
+        from mailsift.jobs.engine.engine import EngineConfig
         from mailsift.jobs.engine.heartbeat import process_name
 
         config = EngineConfig(
