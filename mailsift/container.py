@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.admin.actions import Operations
     from mailsift.jobs.drafts import Drafts
     from mailsift.jobs.engine.engine import Engine, EngineConfig
-    from mailsift.jobs.engine.heartbeat import HealthWatch
-    from mailsift.jobs.engine.listing_watch import ListingWatch
+    from mailsift.jobs.engine.heartbeat import HealthWatch, ListingWatch
     from mailsift.jobs.engine.maintenance import Maintenance, Tidier
     from mailsift.jobs.erasure import Eraser, Holdings
     from mailsift.jobs.forecasts import Forecasts
@@ -623,7 +622,7 @@ class Container:
 
     @cached_property
     def _listing_watch(self) -> ListingWatch:
-        from mailsift.jobs.engine.listing_watch import ListingWatch
+        from mailsift.jobs.engine.heartbeat import ListingWatch
 
         return ListingWatch(
             database=self.database,

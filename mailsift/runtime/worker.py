@@ -63,7 +63,6 @@ for _part in (
     "jobs.drafts",
     "jobs.outcomes.measure",
     "jobs.schedules",
-    "jobs.engine.listing_watch",
     "key_files",
     "pipeline.probe.port25",
     "pipeline.scripted",
