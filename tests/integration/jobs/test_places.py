@@ -654,7 +654,7 @@ async def test_the_rows_that_ended_risky_are_asked_again_and_put_nowhere(
 async def test_a_list_that_its_sheet_could_not_hold_is_refused_before_it_is_validated(
     settings: Settings, service: JobService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mailsift.jobs.results.export.MOST_ROWS", 3)
+    monkeypatch.setattr("mailsift.jobs.results.export.MOST_SHEET_ROWS", 3)
     account, sink = await service.account("alice"), f"s3://{machines.BUCKET}/lists/full.xlsx"
     submitted = await service.receive(account, one_piece(LIST), FAST, sink=sink)
     async with engine_on(settings) as engine:
