@@ -27,7 +27,7 @@ from cronsim import CronSim, CronSimError
 from mailsift.events import audit
 from mailsift.jobs.metrics import SCHEDULE_RUNS, count_missed
 from mailsift.jobs.places.service import JobPlaces, Places
-from mailsift.jobs.results.retry import risky_rows
+from mailsift.jobs.results.parts import risky_rows
 from mailsift.jobs.service import JobService, read_pieces
 from mailsift.jobs.submissions import insert_stored
 from mailsift.jobs.views import (

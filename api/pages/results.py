@@ -20,7 +20,7 @@ from mailsift.api.pages.tiers import COLOURS, NAMES, REASONS, tiers_of
 from mailsift.api.pages.visitor import JobReader
 from mailsift.api.pages.words import provider_key, provider_name, result_choices, result_name
 from mailsift.api.parts import parts_of
-from mailsift.jobs.results.diff import Diff
+from mailsift.jobs.results.breakdown import Diff
 from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.pages import PageRequest, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.views import AccountId, JobId

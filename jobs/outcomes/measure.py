@@ -15,8 +15,8 @@ import polars as pl
 import structlog
 
 from mailsift.jobs.outcomes.service import OutcomeService, read_row
+from mailsift.jobs.results.files import delete_segments
 from mailsift.jobs.results.judged import KIND, JudgedAddresses, judged_addresses
-from mailsift.jobs.results.segments import delete_segments
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.outcomes.history import WINDOW_DAYS, fates

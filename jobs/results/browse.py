@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 from mailsift.jobs.columns import read_address_place
 from mailsift.jobs.results.breakdown import Breakdown, breakdown_of_complete, count_up, domains_of
 from mailsift.jobs.results.export import Selection
-from mailsift.jobs.results.join import join_results
+from mailsift.jobs.results.files import PartialVerdicts, join_results
 from mailsift.jobs.results.pages import (
     PageRequest,
     ResultFiles,
@@ -31,7 +31,6 @@ from mailsift.jobs.results.pages import (
     read_page,
     read_row,
 )
-from mailsift.jobs.results.segments import PartialVerdicts
 from mailsift.jobs.views import AccountId, JobId, bad_cursor, load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import Blobs, JobBlobs

@@ -29,7 +29,7 @@ from mailsift.jobs.columns import (
     json_text,
     read_names,
 )
-from mailsift.jobs.results.tiers import tiered
+from mailsift.jobs.results.files import tiered
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.pipeline.verdict import Status
@@ -101,7 +101,7 @@ def export(  # noqa: PLR0913 - what a file of results may be
     (mailsift.jobs.columns.distinct_names). Blocks; memory does not grow with the rows.
 
     Args:
-        results: a results file (mailsift.jobs.results.join).
+        results: a results file (mailsift.jobs.results.files).
         out: the file to write; an open one is left open.
         format: what to write.
         statuses: keep only rows with one of these; None keeps all.

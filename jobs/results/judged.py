@@ -11,8 +11,7 @@ import polars as pl
 
 from mailsift.jobs.columns import ADDRESS_N, VERDICT_PREFIX
 from mailsift.jobs.results.breakdown import domains_of
-from mailsift.jobs.results.segments import TextNumbers, height
-from mailsift.jobs.results.tiers import with_unwanted
+from mailsift.jobs.results.files import TextNumbers, height, with_unwanted
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.judge.table import FROM_OUTCOMES
 from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression

@@ -27,8 +27,7 @@ from mailsift.jobs.columns import (
     column_id,
     read_names,
 )
-from mailsift.jobs.results.segments import PartialVerdicts, height, verdicts_of
-from mailsift.jobs.results.tiers import with_unwanted
+from mailsift.jobs.results.files import PartialVerdicts, height, verdicts_of, with_unwanted
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.judge.tiers import (
@@ -53,7 +52,7 @@ class ResultFiles:
     Attributes:
         rows, addresses: what intake wrote (mailsift.jobs.intake).
         column: place of the address column among the customer's, from 0.
-        results: the joined results, when the job is complete (mailsift.jobs.results.join).
+        results: the joined results, when the job is complete (mailsift.jobs.results.files).
         domains: the table of domains beside them (mailsift.jobs.results.breakdown.DOMAINS), where a provider
             is asked for.
         policy: what the tiers are read by.
