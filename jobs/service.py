@@ -21,8 +21,7 @@ from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.breakdown import Diff, Replay, compare_runs, count_tiers, replay
-from mailsift.jobs.results.browse import Browser, in_thread
-from mailsift.jobs.results.pages import RowFilter
+from mailsift.jobs.results.browse import Browser, RowFilter, in_thread
 from mailsift.jobs.results.parts import rows_to_retry
 from mailsift.jobs.submissions import Submissions, Submitted
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options, view_of

@@ -25,7 +25,7 @@ from typing_extensions import override
 from mailsift.cli.ends import sources_of
 from mailsift.container import open_container
 from mailsift.jobs.engine.engine import Engine
-from mailsift.jobs.results.pages import RowFilter
+from mailsift.jobs.results.browse import RowFilter
 from mailsift.jobs.schedules import Recheck, ScheduleSpec
 from mailsift.jobs.service import JobService
 from mailsift.jobs.submissions import Submitted, one_piece

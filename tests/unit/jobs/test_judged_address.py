@@ -18,10 +18,9 @@ from mailsift.jobs.columns import read_address_place
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read import read_list
 from mailsift.jobs.results.breakdown import compare_runs
-from mailsift.jobs.results.browse import select_so_far
+from mailsift.jobs.results.browse import PageRequest, ResultFiles, RowFilter, read_page, select_so_far
 from mailsift.jobs.results.export import ExportFormat, export
 from mailsift.jobs.results.files import join_results
-from mailsift.jobs.results.pages import PageRequest, ResultFiles, RowFilter, read_page
 from mailsift.jobs.results.parts import rows_to_retry
 from mailsift.pipeline.frames import SEGMENT
 from mailsift.pipeline.lists import Lists

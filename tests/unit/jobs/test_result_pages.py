@@ -13,10 +13,7 @@ import pytest
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, kept_metadata, names_metadata
 from mailsift.jobs.results.breakdown import compare_runs, count_up
-from mailsift.jobs.results.browse import select_so_far
-from mailsift.jobs.results.export import ExportFormat, Selection, export
-from mailsift.jobs.results.files import PartialVerdicts, join_results
-from mailsift.jobs.results.pages import (
+from mailsift.jobs.results.browse import (
     BEGINNING,
     PageRequest,
     ResultFiles,
@@ -27,7 +24,10 @@ from mailsift.jobs.results.pages import (
     read_checked_page,
     read_page,
     read_row,
+    select_so_far,
 )
+from mailsift.jobs.results.export import ExportFormat, Selection, export
+from mailsift.jobs.results.files import PartialVerdicts, join_results
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
 from mailsift.pipeline.verdict import Status
