@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.erasure import Eraser, Holdings
     from mailsift.jobs.forecasts import Forecasts
     from mailsift.jobs.intake.models import IntakeLimits
-    from mailsift.jobs.outcomes.accuracy import AccuracyService
-    from mailsift.jobs.outcomes.measure import Measurer
+    from mailsift.jobs.outcomes.accuracy import AccuracyService, Measurer
     from mailsift.jobs.outcomes.receivers import ReceiverService
     from mailsift.jobs.outcomes.service import CipherOf, OutcomeService
     from mailsift.jobs.outcomes.suppressions import SuppressionService
@@ -327,7 +326,7 @@ class Container:
     @cached_property
     def measurer(self) -> Measurer:
         """Holds verdicts against what happened."""
-        from mailsift.jobs.outcomes.measure import Measurer
+        from mailsift.jobs.outcomes.accuracy import Measurer
 
         return Measurer(database=self.database, blobs=self.blobs, outcomes=self.outcomes)
 

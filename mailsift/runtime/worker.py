@@ -61,7 +61,7 @@ _log = structlog.get_logger()
 
 for _part in (
     "jobs.drafts",
-    "jobs.outcomes.measure",
+    "jobs.outcomes.accuracy",
     "jobs.schedules",
     "key_files",
     "pipeline.probe.port25",
