@@ -1,10 +1,10 @@
 """Addresses that mail senders' webhooks are posted to: an account's own, believed by signature.
 
-Is a webhook from whom it says? There is one rule a mail sender, as each of them documents it. Amazon SNS signs
-with a certificate (its developer guide, "Verifying the signatures of Amazon SNS messages"), SendGrid with
-ECDSA ("Signature Verification"), Mailgun with HMAC ("Securing webhooks"). Postmark, Brevo, SparkPost and
-listmonk sign nothing; they send a password (RFC 7617) or a bearer token (RFC 6750). What checks signatures is
-loaded with the first of them: seven megabytes of no use to most.
+Whether a webhook is from whom it says goes by one rule a mail sender, as each of them documents it. Amazon
+SNS signs with a certificate (its developer guide, "Verifying the signatures of Amazon SNS messages"),
+SendGrid with ECDSA ("Signature Verification"), Mailgun with HMAC ("Securing webhooks"). Postmark, Brevo,
+SparkPost and listmonk sign nothing; they send a password (RFC 7617) or a bearer token (RFC 6750). What checks
+signatures is loaded with the first of them: seven megabytes of no use to most.
 """
 
 # ruff: noqa: PLC0415 - see above
