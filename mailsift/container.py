@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mailsift.events.signing import Vault
     from mailsift.gauges import InstallationGauges
     from mailsift.jobs.admin.actions import Operations
-    from mailsift.jobs.drafts import Drafts
+    from mailsift.jobs.drafts import Drafts, ListUploads
     from mailsift.jobs.engine.engine import Engine, EngineConfig
     from mailsift.jobs.engine.heartbeat import HealthWatch, ListingWatch
     from mailsift.jobs.engine.maintenance import Maintenance, Tidier
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from mailsift.jobs.rates import FleetConfig
     from mailsift.jobs.schedules import ScheduleRuns, ScheduleService
     from mailsift.jobs.service import JobService
-    from mailsift.jobs.uploads import ListUploads
     from mailsift.jobs.waker import Waker
     from mailsift.pipeline.dns.domains import DomainFacts
     from mailsift.pipeline.guard import AddressGuard
@@ -260,7 +259,7 @@ class Container:
     @cached_property
     def uploads(self) -> ListUploads:
         """Lists that come in piece by piece."""
-        from mailsift.jobs.uploads import ListUploads
+        from mailsift.jobs.drafts import ListUploads
 
         return ListUploads(drafts=self.drafts, blobs=self.blobs, max_bytes=self.settings.max_bytes)
 

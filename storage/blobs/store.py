@@ -129,7 +129,7 @@ class DraftBlobs:
         marker: says whose list it is and since when; gone once the job exists.
         source: the customer's file as it came.
         parts: everything of the file that came piece by piece lies below it, until it is whole.
-        upload: what is known of a file that comes piece by piece, as JSON (mailsift.jobs.uploads).
+        upload: what is known of a file that comes piece by piece, as JSON (mailsift.jobs.drafts).
         inspection: what an inspection has found in it (mailsift.jobs.drafts.Inspection).
     """
 
