@@ -27,9 +27,8 @@ from mailsift.jobs.intake.process import StandingReader, take_in
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.place import Place
 from mailsift.jobs.places.service import Places
-from mailsift.jobs.results.breakdown import breakdown_of_segments
+from mailsift.jobs.results.breakdown import breakdown_of_segments, delete_segments
 from mailsift.jobs.results.files import (
-    delete_segments,
     join_results,
     join_small,
     scan_segments,

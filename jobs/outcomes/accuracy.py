@@ -26,10 +26,10 @@ import structlog
 
 from mailsift.jobs.columns import ADDRESS_N, JUDGED_ADDRESS, VERDICT_PREFIX, kept_metadata
 from mailsift.jobs.outcomes.service import OutcomeService, read_row
-from mailsift.jobs.results.breakdown import domains_of
+from mailsift.jobs.results.breakdown import delete_segments, domains_of
 from mailsift.jobs.results.browse import in_thread
 from mailsift.jobs.results.export import defused
-from mailsift.jobs.results.files import TextNumbers, delete_segments, height, with_unwanted
+from mailsift.jobs.results.files import TextNumbers, height, with_unwanted
 from mailsift.jobs.views import AccountId, JobId, load_options
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 import polars as pl
 from pydantic import TypeAdapter
@@ -254,6 +255,12 @@ async def _breakdown_of_results(blobs: Blobs, job_id: JobId) -> Breakdown:
     size = await asyncio.to_thread(height, addresses)
     so_far = await asyncio.to_thread(PartialVerdicts.of_results, size, rows, results)
     return await store_breakdown(blobs, job_id, addresses, so_far)
+
+
+async def delete_segments(blobs: Blobs, job_id: UUID) -> None:
+    """Delete what the results of a completed job hold, too."""
+    await blobs.delete_prefix(JobBlobs(job_id).segments)
+    await blobs.delete_prefix(JobBlobs(job_id).residual)
 
 
 def count_tiers(results: Path, policy: TierPolicy) -> Mapping[str, int]:

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from uuid import UUID
 
 import polars as pl
 
@@ -28,7 +27,6 @@ from mailsift.pipeline.frames import BESIDE, SEGMENT, VERDICTS
 from mailsift.pipeline.judge.tiers import TIER_FIELDS, Tier, TierPolicy, reason_expression, tier_expression
 from mailsift.pipeline.verdict import Status
 from mailsift.pipeline.wording import counted
-from mailsift.storage.blobs.store import Blobs, JobBlobs
 
 
 def to_segment(finished: pl.DataFrame) -> bytes:
@@ -46,12 +44,6 @@ def scan_segments(segments: Sequence[Path], schema: Mapping[str, type[pl.DataTyp
     )
     beside = [name for name in BESIDE if name in schema]
     return scan.with_columns(pl.col(beside).fill_null("")) if beside else scan
-
-
-async def delete_segments(blobs: Blobs, job_id: UUID) -> None:
-    """Delete what the results of a completed job hold, too."""
-    await blobs.delete_prefix(JobBlobs(job_id).segments)
-    await blobs.delete_prefix(JobBlobs(job_id).residual)
 
 
 _SEGMENTS_AT_ONCE = 8  # segments read together
