@@ -20,7 +20,7 @@ from mailsift.api.http.auth import Authenticator, FloodGuard
 from mailsift.api.http.idempotency import AnswerStore
 from mailsift.events.endpoints import WebhookService
 from mailsift.jobs.admin.actions import Operations
-from mailsift.jobs.drafts import Drafts
+from mailsift.jobs.drafts import Drafts, ListUploads
 from mailsift.jobs.erasure import Holdings
 from mailsift.jobs.outcomes.accuracy import AccuracyService
 from mailsift.jobs.outcomes.receivers import ReceiverService
@@ -28,9 +28,8 @@ from mailsift.jobs.outcomes.service import OutcomeService
 from mailsift.jobs.outcomes.suppressions import SuppressionService
 from mailsift.jobs.plans import Planner
 from mailsift.jobs.policies import PolicyService
-from mailsift.jobs.schedules.service import ScheduleService
+from mailsift.jobs.schedules import ScheduleService
 from mailsift.jobs.service import JobService
-from mailsift.jobs.uploads import ListUploads
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.single import SingleValidator
 

@@ -29,7 +29,7 @@ from benchmarks.served import Served, installed, served, settings_of
 from benchmarks.single_validate import make_key
 from benchmarks.syntax import realistic
 from mailsift.jobs.columns import ADDRESS_N, column_id, names_metadata
-from mailsift.jobs.results.join import join_results
+from mailsift.jobs.results.files import join_results
 from mailsift.jobs.views import JobOptions, dump_options
 from mailsift.pipeline.frames import SEGMENT
 from mailsift.storage.blobs import JobBlobs

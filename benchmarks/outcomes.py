@@ -24,9 +24,7 @@ import uvloop
 from benchmarks.sandboxed import home, surrounded
 from mailsift.cli.lists import working
 from mailsift.container import Container, open_container
-from mailsift.jobs.outcomes.accuracy import GroupBy
-from mailsift.jobs.outcomes.measure import Measurer
-from mailsift.jobs.results.judged import judged_addresses
+from mailsift.jobs.outcomes.accuracy import GroupBy, Measurer, judged_addresses
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.facts import Mode

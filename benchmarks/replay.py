@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from benchmarks.download import results_file
-from mailsift.jobs.results.tiers import replay
+from mailsift.jobs.results.breakdown import replay
 from mailsift.pipeline.tiers import Tier, TierPolicy
 
 _LOOKS = 3

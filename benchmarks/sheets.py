@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 import xlsxwriter
 
-from mailsift.jobs.results.sheet import write_sheet
+from mailsift.jobs.results.export import write_sheet
 
 
 def invented(rows: int, columns: int) -> pl.DataFrame:

@@ -351,7 +351,7 @@ def look_rate(counts: DomainCounts, mode: Mode) -> float:
 
 
 def sampled(counts: DomainCounts, size: int) -> DomainCounts:
-    """Return what a sample of so many addresses has, as mailsift.jobs.results.previews.sample takes it."""
+    """Return what a sample of so many addresses has, as mailsift.jobs.results.parts.sample takes it."""
     if counts.addresses <= size:
         return counts
     share, seen, taken = size / counts.addresses, 0, 0

@@ -19,7 +19,7 @@ from mailsift.storage.sql.throttles import ANY_PROVIDER, ANY_SOURCE, EditBook, T
 
 LATE_S: Final = 0.1
 """Who was sent away comes back after the time a session's recipients take, and on average half a look later
-(mailsift.jobs.engine.claim.EngineConfig.poll_s): what the rate would allow beyond its burst is lost."""
+(mailsift.jobs.engine.engine.EngineConfig.poll_s): what the rate would allow beyond its burst is lost."""
 
 
 def allowed_rate(row: Provider, share: float) -> float:

@@ -20,11 +20,9 @@ from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.service import Places
-from mailsift.jobs.results.browse import Browser, in_thread
-from mailsift.jobs.results.diff import Diff, compare
-from mailsift.jobs.results.pages import RowFilter
-from mailsift.jobs.results.retry import rows_to_retry
-from mailsift.jobs.results.tiers import Replay, count_tiers, replay
+from mailsift.jobs.results.breakdown import Diff, Replay, compare_runs, count_tiers, replay
+from mailsift.jobs.results.browse import Browser, RowFilter, in_thread
+from mailsift.jobs.results.parts import rows_to_retry
 from mailsift.jobs.submissions import Submissions, Submitted
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options, view_of
 from mailsift.jobs.waker import Waker
@@ -451,7 +449,7 @@ class JobService:
         return await self.rerun(account_id, job_id, options, action="job.promote")
 
     async def diff(self, account_id: AccountId, before: JobId, after: JobId, *, limit: int) -> Diff:
-        """Compare two runs of a list (mailsift.jobs.results.diff).
+        """Compare two runs of a list (mailsift.jobs.results.breakdown).
 
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`, `not_the_same_list`.
@@ -464,7 +462,7 @@ class JobService:
             self.browser.results(account_id, before) as old,
             self.browser.results(account_id, after) as new,
         ):
-            return await in_thread(account_id, compare, old, new, columns, limit=limit, lists=lists)
+            return await in_thread(account_id, compare_runs, old, new, columns, limit=limit, lists=lists)
 
     async def _whole_list(self, row: Row) -> Path | None:
         """Return all rows of a job that has not completed; None: every row has a verdict."""

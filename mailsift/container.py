@@ -33,17 +33,14 @@ if TYPE_CHECKING:
     from mailsift.events.signing import Vault
     from mailsift.gauges import InstallationGauges
     from mailsift.jobs.admin.actions import Operations
-    from mailsift.jobs.drafts import Drafts
-    from mailsift.jobs.engine.claim import EngineConfig
-    from mailsift.jobs.engine.engine import Engine
-    from mailsift.jobs.engine.heartbeat import HealthWatch
-    from mailsift.jobs.engine.listing_watch import ListingWatch
+    from mailsift.jobs.drafts import Drafts, ListUploads
+    from mailsift.jobs.engine.engine import Engine, EngineConfig
+    from mailsift.jobs.engine.heartbeat import HealthWatch, ListingWatch
     from mailsift.jobs.engine.maintenance import Maintenance, Tidier
     from mailsift.jobs.erasure import Eraser, Holdings
     from mailsift.jobs.forecasts import Forecasts
     from mailsift.jobs.intake.models import IntakeLimits
-    from mailsift.jobs.outcomes.accuracy import AccuracyService
-    from mailsift.jobs.outcomes.measure import Measurer
+    from mailsift.jobs.outcomes.accuracy import AccuracyService, Measurer
     from mailsift.jobs.outcomes.receivers import ReceiverService
     from mailsift.jobs.outcomes.service import CipherOf, OutcomeService
     from mailsift.jobs.outcomes.suppressions import SuppressionService
@@ -51,10 +48,8 @@ if TYPE_CHECKING:
     from mailsift.jobs.plans import Planner
     from mailsift.jobs.policies import PolicyService
     from mailsift.jobs.rates import FleetConfig
-    from mailsift.jobs.schedules.runs import ScheduleRuns
-    from mailsift.jobs.schedules.service import ScheduleService
+    from mailsift.jobs.schedules import ScheduleRuns, ScheduleService
     from mailsift.jobs.service import JobService
-    from mailsift.jobs.uploads import ListUploads
     from mailsift.jobs.waker import Waker
     from mailsift.pipeline.dns.domains import DomainFacts
     from mailsift.pipeline.facts import FactCache
@@ -261,7 +256,7 @@ class Container:
     @cached_property
     def uploads(self) -> ListUploads:
         """Lists that come in piece by piece."""
-        from mailsift.jobs.uploads import ListUploads
+        from mailsift.jobs.drafts import ListUploads
 
         return ListUploads(drafts=self.drafts, blobs=self.blobs, max_bytes=self.settings.max_bytes)
 
@@ -290,7 +285,7 @@ class Container:
     @cached_property
     def schedules(self) -> ScheduleService:
         """What can be asked of schedules."""
-        from mailsift.jobs.schedules.service import ScheduleService
+        from mailsift.jobs.schedules import ScheduleService
 
         return ScheduleService(
             database=self.database, runs=self.schedule_runs, places=self.places, clock=self.clock
@@ -299,7 +294,7 @@ class Container:
     @cached_property
     def schedule_runs(self) -> ScheduleRuns:
         """Runs what is due."""
-        from mailsift.jobs.schedules.runs import ScheduleRuns
+        from mailsift.jobs.schedules import ScheduleRuns
 
         return ScheduleRuns(
             database=self.database,
@@ -327,7 +322,7 @@ class Container:
     @cached_property
     def measurer(self) -> Measurer:
         """Holds verdicts against what happened."""
-        from mailsift.jobs.outcomes.measure import Measurer
+        from mailsift.jobs.outcomes.accuracy import Measurer
 
         return Measurer(database=self.database, blobs=self.blobs, outcomes=self.outcomes)
 
@@ -622,7 +617,7 @@ class Container:
 
     @cached_property
     def _listing_watch(self) -> ListingWatch:
-        from mailsift.jobs.engine.listing_watch import ListingWatch
+        from mailsift.jobs.engine.heartbeat import ListingWatch
 
         return ListingWatch(
             database=self.database,
@@ -975,7 +970,7 @@ class Container:
         return engine
 
     def _engine_config(self, worker_id: str) -> EngineConfig:
-        from mailsift.jobs.engine.claim import EngineConfig
+        from mailsift.jobs.engine.engine import EngineConfig
         from mailsift.jobs.engine.heartbeat import process_name
 
         config = EngineConfig(

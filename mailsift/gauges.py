@@ -11,8 +11,7 @@ from prometheus_client import Gauge, Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from mailsift.jobs.admin.alarm_checks import Installation
-from mailsift.jobs.admin.alarm_table import RULES, alarms
+from mailsift.jobs.admin.alarms import RULES, Installation, alarms
 from mailsift.pipeline.metrics import OTHER, declare, provider_label
 from mailsift.storage.redis.connection import BrokerCounts
 from mailsift.storage.redis.throttle import LearnedRate

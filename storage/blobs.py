@@ -70,7 +70,7 @@ class JobBlobs:
         source: the customer's file as it came.
         rows: the customer's rows in order, with their address numbers (mailsift.jobs.intake).
         addresses: the distinct addresses (mailsift.pipeline.frames.ADDRESSES), one row group a chunk.
-        results: rows and verdicts joined (mailsift.jobs.results.join).
+        results: rows and verdicts joined (mailsift.jobs.results.files).
         breakdown: what the verdicts amount to, as JSON (mailsift.jobs.results.breakdown.Breakdown).
         domains: what each domain of the list came to (mailsift.jobs.results.breakdown.DOMAINS).
         domain_counts: how many addresses the list has at which domain (mailsift.jobs.plans.DomainCounts);
@@ -130,7 +130,7 @@ class DraftBlobs:
         marker: says whose list it is and since when; gone once the job exists.
         source: the customer's file as it came.
         parts: everything of the file that came piece by piece lies below it, until it is whole.
-        upload: what is known of a file that comes piece by piece, as JSON (mailsift.jobs.uploads).
+        upload: what is known of a file that comes piece by piece, as JSON (mailsift.jobs.drafts).
         inspection: what an inspection has found in it (mailsift.jobs.drafts.Inspection).
     """
 

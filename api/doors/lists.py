@@ -34,8 +34,8 @@ from mailsift.jobs.columns import (
     read_address_place,
     read_names,
 )
+from mailsift.jobs.results.browse import RowFilter
 from mailsift.jobs.results.export import ExportFormat, export
-from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.submissions import json_lines
 from mailsift.jobs.views import JobId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes

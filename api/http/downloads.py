@@ -25,9 +25,8 @@ from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
 from mailsift.api.http.errors import RefusedError
-from mailsift.jobs.results.browse import in_thread
+from mailsift.jobs.results.browse import RowFilter, in_thread
 from mailsift.jobs.results.export import ExportFormat, choose_columns, export
-from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.pipeline.errors import MailsiftError

@@ -15,7 +15,7 @@ from mailsift.api.http.inputs import Email, RequestModel, ShortText
 from mailsift.api.pages.evidence import points, sections
 from mailsift.api.parts import ApiParts
 from mailsift.api.v1.jobs import job_response, watched
-from mailsift.jobs.results.pages import BEGINNING, PageRequest, RowFilter
+from mailsift.jobs.results.browse import BEGINNING, PageRequest, RowFilter
 from mailsift.jobs.submissions import json_lines, one_piece
 from mailsift.jobs.views import JobId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError

@@ -10,7 +10,7 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
-from mailsift.jobs.admin.models import key_title
+from mailsift.jobs.admin.console import key_title
 from mailsift.pipeline.wording import counted
 from mailsift.pipeline.zones import DEFAULT, local_text
 

@@ -41,7 +41,7 @@ from mailsift.api.pages.words import (
     waits_beyond_rates,
 )
 from mailsift.api.parts import ApiParts, parts_of
-from mailsift.jobs.results.previews import estimate_of as preview_shares
+from mailsift.jobs.results.parts import estimate_of as preview_shares
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobSnapshot, JobView
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes

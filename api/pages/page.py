@@ -23,8 +23,8 @@ from mailsift.api.pages import charts, cookies, words
 from mailsift.api.pages.filters import FILTERS
 from mailsift.api.pages.static import Asset, load_assets
 from mailsift.api.parts import parts_of
-from mailsift.jobs.admin.alarm_table import RULE_OF
-from mailsift.jobs.admin.models import describe_trouble
+from mailsift.jobs.admin.alarms import RULE_OF
+from mailsift.jobs.admin.console import describe_trouble
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import DEFAULT, zone_names

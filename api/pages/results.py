@@ -20,9 +20,9 @@ from mailsift.api.pages.tiers import COLOURS, NAMES, REASONS, tiers_of
 from mailsift.api.pages.visitor import JobReader
 from mailsift.api.pages.words import provider_key, provider_name, result_choices, result_name
 from mailsift.api.parts import parts_of
-from mailsift.jobs.results.diff import Diff
+from mailsift.jobs.results.breakdown import Diff
+from mailsift.jobs.results.browse import PageRequest, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.results.export import ExportFormat
-from mailsift.jobs.results.pages import PageRequest, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.tiers import Tier

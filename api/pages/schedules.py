@@ -17,9 +17,16 @@ from mailsift.api.pages.forms import Form, attempt, choice, id_from, mendable, o
 from mailsift.api.pages.page import now_of, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
-from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec, ScheduleView
-from mailsift.jobs.schedules.service import ScheduleService
-from mailsift.jobs.schedules.timetable import CatchUp, check_cron, in_words
+from mailsift.jobs.schedules import (
+    CatchUp,
+    Overlap,
+    Recheck,
+    ScheduleService,
+    ScheduleSpec,
+    ScheduleView,
+    check_cron,
+    in_words,
+)
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import in_zone, local_text, zone_named

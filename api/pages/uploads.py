@@ -19,7 +19,7 @@ from mailsift.api.http.uploads import printable_name
 from mailsift.api.pages.forms import HEADER, check_token
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
-from mailsift.jobs.uploads import ListUpload
+from mailsift.jobs.drafts import ListUpload
 from mailsift.pipeline.errors import MailsiftError
 
 _VERSION: Final = {"Tus-Resumable": "1.0.0"}

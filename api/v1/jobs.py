@@ -47,9 +47,9 @@ from mailsift.api.http.responses import (
 from mailsift.api.http.uploads import UPLOAD_OPENAPI, Upload, upload_of
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.api.v1.email import FullVerdict
+from mailsift.jobs.results.browse import BEGINNING, PageRequest, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.results.export import ExportFormat
-from mailsift.jobs.results.pages import BEGINNING, PageRequest, RowFilter, SortBy, canonical_domain
-from mailsift.jobs.results.previews import estimate_of
+from mailsift.jobs.results.parts import estimate_of
 from mailsift.jobs.submissions import Submitted
 from mailsift.jobs.views import JobId, JobSnapshot, JobView, Priority, bad_cursor
 from mailsift.pipeline.errors import MailsiftError

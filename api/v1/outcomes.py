@@ -26,7 +26,7 @@ from mailsift.api.http.responses import UtcTime, ViewModel, answer
 from mailsift.api.http.uploads import file_pieces, file_with
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import Reader, Writer
-from mailsift.jobs.outcomes.signatures import ReceivedPost
+from mailsift.jobs.outcomes.receivers import ReceivedPost
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind
 from mailsift.storage.sql.outcomes import ReceiverRow

@@ -26,8 +26,7 @@ from mailsift.api.http.responses import (
 from mailsift.api.http.uploads import ListOptions, PlaceText
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import PLACE_ERRORS, JobResponse, Reader, Writer, job_response
-from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec
-from mailsift.jobs.schedules.timetable import CatchUp
+from mailsift.jobs.schedules import CatchUp, Overlap, Recheck, ScheduleSpec
 from mailsift.jobs.views import JobId
 
 router = v1_router("/bulk/schedules", "schedules")

@@ -1,56 +1,258 @@
 """What operators look at: every question has one picture, for pages and terminal alike.
 
-And which jobs they mean: from the words of a form or a command to a filter.
+The pictures and who reads them; how they are put together and said in words; a job's course in the order of
+time; and which jobs are meant, from the words of a form or a command to a filter.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib.metadata import version
+from itertools import starmap
 from typing import Final
 
 import structlog
 
-from mailsift.jobs.admin.alarm_checks import Installation
-from mailsift.jobs.admin.alarm_table import Alarm, alarms
-from mailsift.jobs.admin.models import (
-    AccountJob,
-    JobDetails,
-    JobsPage,
-    LedgerRow,
-    Overview,
-    SourceRow,
-    ThrottleRow,
-    ledger_rows,
-    rated_backlog,
-    throttle_rows,
-)
-from mailsift.jobs.admin.timeline import JobTimeline
+from mailsift.events.retry import DeliveryState
+from mailsift.jobs.admin.alarms import Alarm, Installation, alarms
 from mailsift.jobs.engine.heartbeat import HealthWatch
+from mailsift.jobs.eta import Batch, JobLoad, ProviderBacklog, TimeLeft, time_left
 from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.intake.models import LIST_FAULTS
-from mailsift.jobs.rates import FleetConfig
-from mailsift.jobs.views import JobId, view_of
+from mailsift.jobs.rates import FleetConfig, ProviderRates, allowed_rate
+from mailsift.jobs.views import JobId, JobView, view_of
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError, error_fields
-from mailsift.pipeline.providers import as_key
+from mailsift.pipeline.providers import Provider, Providers, as_key
 from mailsift.pipeline.syntax.address import read_domain
-from mailsift.pipeline.throttle import Ask
+from mailsift.pipeline.throttle import (
+    REFUSAL_LEDGER_KINDS,
+    Ask,
+    LedgerCounts,
+    LedgerKind,
+    Standing,
+    provider_at_step,
+)
+from mailsift.pipeline.wording import counted
 from mailsift.storage.database import Connection, Database, DatabaseError, unavailable
 from mailsift.storage.redis.connection import BrokerCounts, Client, RedisCircuitBreaker, broker_counts
 from mailsift.storage.redis.facts import FactInspector, KnownDomain
 from mailsift.storage.redis.throttle import LearnedRate, ThrottleInspector
 from mailsift.storage.sql import chunks, jobs, people, stats, throttles, workers
-from mailsift.storage.sql.chunks import Lease, TroubledChunk
-from mailsift.storage.sql.jobs import SEARCH_NEWEST, JobFilter, job_not_found
+from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY, Lease, TroubledChunk
+from mailsift.storage.sql.jobs import SEARCH_NEWEST, JobEvent, JobFilter, job_not_found
 from mailsift.storage.sql.people import AuditFilter, AuditRow
-from mailsift.storage.sql.stats import EndpointRow, Interval, Outbox, ScheduleRow, Snapshot
-from mailsift.storage.sql.throttles import ANY_PROVIDER, EditBook
+from mailsift.storage.sql.stats import (
+    ChunkHistory,
+    ChunkSpan,
+    DeliveryHistory,
+    EndpointRow,
+    Interval,
+    KeyBacklog,
+    ObservedWait,
+    Outbox,
+    ScheduleRow,
+    Snapshot,
+)
+from mailsift.storage.sql.throttles import (
+    ANY_PROVIDER,
+    ANY_SOURCE,
+    MOST_RAISE,
+    EditBook,
+    LedgerPlace,
+    LiveSource,
+    ThrottleEdit,
+    most_sessions,
+)
 from mailsift.storage.sql.workers import Worker
-from mailsift.storage.states import ENDED, JobState
+from mailsift.storage.states import ENDED, ChunkState, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Whether it flows.
+
+    Attributes:
+        broker: what lies in it; None while Redis isn’t responding.
+        alarms: what is wrong, the worst first.
+        backlogs: the fullest ones.
+        left: when everything that waits is done.
+    """
+
+    stats: Snapshot
+    broker: BrokerCounts | None
+    alarms: Sequence[Alarm]
+    backlogs: Sequence[RatedBacklog]
+    left: TimeLeft
+
+
+@dataclass(frozen=True, slots=True)
+class RatedBacklog:
+    """What waits for one throttle key, and how fast its provider may be asked.
+
+    Attributes:
+        title: its name for people.
+        rate: recipients a second that are allowed there now, all sources together; None = no limit of one
+            provider.
+        seconds: how long what remains takes at least; None when there is no rate, or held without an end.
+        held: an operator holds the provider.
+    """
+
+    row: KeyBacklog
+    title: str
+    rate: float | None
+    seconds: float | None
+    held: bool
+
+
+_SHARED_KEYS: Final[Mapping[str, str]] = {
+    TRIAGE_KEY: "not looked at yet",
+    MIXED_KEY: "many small providers",
+    SLOW_KEY: "slow hosts",
+}
+
+
+def key_title(throttle_key: str) -> str:
+    """Return what people call a throttle key: the provider, or what shares a key."""
+    return _SHARED_KEYS.get(throttle_key, throttle_key)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountJob:
+    """A job with the name of its account."""
+
+    account: str
+    view: JobView
+
+
+@dataclass(frozen=True, slots=True)
+class JobsPage:
+    """Some jobs; `matching` counts all that match, up to MOST_COUNTED."""
+
+    jobs: Sequence[AccountJob]
+    matching: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetails:
+    """A job as operators see it."""
+
+    job: AccountJob
+    priority: str
+    backlogs: Sequence[RatedBacklog]
+    strip: Sequence[ChunkSpan]
+    leases: Sequence[Lease]
+    troubled: Sequence[TroubledChunk]
+    events: Sequence[JobEvent]
+    audit: Sequence[AuditRow]
+    history: JobTimeline
+
+
+@dataclass(frozen=True, slots=True)
+class JobTimeline:
+    """What the database knows of the course of a job.
+
+    Attributes:
+        step_at: when its reading or its finish was last begun.
+        chunks: what happened to its chunks.
+        waits: what waits, by reason.
+        deliveries: who was told, and how that went.
+    """
+
+    step_at: datetime | None
+    chunks: ChunkHistory
+    waits: Sequence[ObservedWait]
+    deliveries: Sequence[DeliveryHistory]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """A source of the fleet; `held`: an operator lets nobody be asked from it."""
+
+    source: LiveSource
+    held: bool
+
+    @property
+    def state(self) -> str:
+        """One word: held or open."""
+        return "held" if self.held else "open"
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleRow:
+    """A provider at one source (ANY_SOURCE: an edit for every one).
+
+    Attributes:
+        base: the provider table's row, with the overrides file.
+        now: the same as edited.
+        edit: what operators changed, and who.
+        waiting: its addresses without a verdict.
+    """
+
+    learned: LearnedRate
+    base: Provider
+    now: Provider
+    held: bool
+    edit: ThrottleEdit | None
+    waiting: int
+
+    @property
+    def rate(self) -> float:
+        """Recipients a second that are allowed at this moment, as edited and as learned."""
+        is_open = not self.held and self.learned.closed_s <= 0
+        return allowed_rate(self.now, self.learned.share) if is_open else 0.0
+
+    @property
+    def highest_rate(self) -> float:
+        """The most an edit may set."""
+        return self.base.rate * MOST_RAISE
+
+    @property
+    def most_sessions(self) -> int:
+        """The most an edit may set."""
+        return most_sessions(self.base)
+
+    @property
+    def state(self) -> str:
+        """One word: held, refused (it refuses us), closed (a penalty), slowed (it was learned) or open."""
+        if self.held:
+            return "held"
+        if self.learned.closed_s > 0:
+            return "refused" if self.learned.refuses else "closed"
+        return "slowed" if self.learned.share < 1 else "open"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """What a source asked of a provider in some hours, and what its name is worth there.
+
+    Attributes:
+        provider, source: the place; the provider `other` is all that are in no table.
+        standing: None: the pace is not earned there.
+        rate: recipients a second the name is worth; None where no name counts.
+    """
+
+    provider: str
+    source: str
+    counts: LedgerCounts
+    standing: Standing | None = None
+    rate: float | None = None
+
+    @property
+    def unknown_share(self) -> float:
+        """Which share of the real recipients nobody knew."""
+        real = self.counts.of(LedgerKind.PROBES) - self.counts.of(LedgerKind.RANDOM)
+        return self.counts.of(LedgerKind.UNKNOWN) / real if real > 0 else 0.0
+
+    @property
+    def refusals(self) -> dict[LedgerKind, int]:
+        """Sessions in which we were refused, by what it was about."""
+        return {kind: self.counts.of(kind) for kind in REFUSAL_LEDGER_KINDS if self.counts.of(kind)}
+
 
 MOST_SECONDS: Final = 5.0
 """What one look may take, at the database and at Redis."""
@@ -287,30 +489,160 @@ async def _waiting(connection: Connection) -> dict[str, int]:
     return {row.throttle_key: row.remaining for row in await stats.backlogs(connection, limit=_SOME)}
 
 
-def provider_key(name: str) -> str:
-    """Return the key of a provider: one of the table, or a host's registrable domain.
+def rated_backlog(row: KeyBacklog, rates: ProviderRates) -> RatedBacklog:
+    """Return a backlog with its rate; only a provider has one."""
+    title = key_title(row.throttle_key)
+    if row.throttle_key in _SHARED_KEYS:
+        return RatedBacklog(row, title, None, None, held=False)
+    sources = rates.at_sources(row.throttle_key)
+    queue = ProviderBacklog(row.throttle_key, sources, (Batch(row.remaining, domains=row.domains),))
+    rate = sum(source.rate for source in sources if not source.held)
+    seconds = time_left(JobLoad((queue,))).seconds
+    return RatedBacklog(row, title, rate, seconds, held=all(source.held for source in sources))
 
-    Raises:
-        MailsiftError: `bad_provider`.
-    """
-    key = as_key(name)
-    if not key:
-        raise MailsiftError(
-            "bad_provider", "Name a provider by its key, such as google, or by its host’s domain."
+
+def throttle_rows(
+    learned: Sequence[LearnedRate],
+    edits: Sequence[ThrottleEdit],
+    waiting: Mapping[str, int],
+    providers: Providers,
+    steps: Mapping[tuple[str, str], int] | None = None,
+) -> list[ThrottleRow]:
+    """Put together what is known of every provider x source: held and closed ones first, then the busiest."""
+    book, edited = EditBook(edits, steps), {(edit.provider, edit.source): edit for edit in edits}
+    rows = []
+    for one in learned:
+        ask, base = Ask(one.provider, one.source, "", 1), providers.row(one.provider)
+        rows.append(
+            ThrottleRow(
+                learned=one,
+                base=base,
+                now=book.row(base, ask),
+                held=book.holds(ask),
+                edit=edited.get((one.provider, one.source)) or edited.get((one.provider, ANY_SOURCE)),
+                waiting=waiting.get(one.provider, 0),
+            )
         )
-    return key
+    return sorted(rows, key=_place)
 
 
-def domain_of(name: str) -> str:
-    """Return the domain as the pipeline writes it: lower case, ASCII (IDNA 2008).
+def _place(row: ThrottleRow) -> tuple[bool, bool, int, int, str, str]:
+    one = row.learned
+    return not row.held, one.closed_s <= 0, -row.waiting, -one.sessions, one.provider, one.source
 
-    Raises:
-        MailsiftError: `bad_domain`.
+
+def ledger_rows(
+    totals: Mapping[LedgerPlace, LedgerCounts],
+    standings: Mapping[LedgerPlace, Standing],
+    providers: Providers,
+) -> list[LedgerRow]:
+    """Put the ledger of some time and what it has earned together, the busiest first."""
+    rows = []
+    for key, counts in totals.items():
+        standing = standings.get(key)
+        rate = provider_at_step(providers.row(key[0]), standing.step).rate if standing else None
+        rows.append(LedgerRow(*key, counts, standing, rate))
+    return sorted(rows, key=lambda row: (-row.counts.of(LedgerKind.PROBES), row.provider, row.source))
+
+
+_ERRORS: Final[Mapping[str, str]] = {
+    chunks.LEASE_EXPIRED: "its worker died or hung: the lease ran out",
+    chunks.TAKEN_BACK: "an operator took it back",
+    "": "nothing was said yet",
+}
+
+
+def describe_trouble(chunk: TroubledChunk) -> str:
+    """Say what happened to a chunk that was tried again and again."""
+    if chunk.state == ChunkState.CANCELLED:
+        return "its job was cancelled"
+    if chunk.state != ChunkState.DONE:
+        return _ERRORS.get(chunk.last_error, chunk.last_error)
+    if chunk.attempt <= MAX_ATTEMPTS:
+        return "went well in the end"
+    return "was split in two" if chunk.addresses > 1 else "its address was judged without asking anybody"
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """Something that happened to a job, or will.
+
+    Attributes:
+        title: what, in a few words.
+        detail: what there is to say beside it, "" for nothing.
+        kind: how it went: `good`, `bad`, `warn`, or "" for neither.
     """
-    domain = read_domain(name)
-    if not domain:
-        raise MailsiftError("bad_domain", "This isn’t a domain name.")
-    return domain
+
+    at: datetime
+    title: str
+    detail: str = ""
+    kind: str = ""
+
+
+_WAITS: Final[Mapping[str, str]] = {
+    "throttled": "the rate of a provider",
+    "greylisted": "greylisting",
+    "deferred": "servers that said later",
+    "blocked": "providers that refuse us",
+    "resolver": "a resolver to trust",
+    "too_many_missing": "providers where too many do not exist",
+    "our_network": "our network",
+    "slow": "slow hosts",
+    "budget": "their next turn",
+    "error": "an error to pass",
+}
+_ENDS: Final = {
+    JobState.COMPLETED: ("Completed", "good"),
+    JobState.FAILED: ("Failed", "bad"),
+    JobState.CANCELLED: ("Cancelled", "warn"),
+}
+_DELIVERED: Final[Mapping[str, tuple[str, str]]] = {
+    DeliveryState.SUCCEEDED: ("Told", "good"),
+    DeliveryState.EXHAUSTED: ("Gave up telling", "bad"),
+    DeliveryState.SKIPPED: ("Did not tell", "warn"),
+    DeliveryState.PENDING: ("Will tell", ""),
+    DeliveryState.DELIVERING: ("Tells", ""),
+}
+
+
+def timeline(view: JobView, history: JobTimeline) -> list[TimelineEntry]:
+    """Return what happened to a job and what is to come, in the order of time."""
+    return sorted(_all_moments(view, history), key=lambda moment: moment.at)
+
+
+def _all_moments(view: JobView, history: JobTimeline) -> Iterator[TimelineEntry]:
+    chunks = history.chunks
+    yield TimelineEntry(view.created_at, "Uploaded", view.name)
+    if history.step_at is not None and view.state is JobState.INTAKE:
+        yield TimelineEntry(history.step_at, "Reading began")
+    if chunks.first_at is not None:
+        counts = ((view.total, "row"), (view.addresses, "address"), (view.chunks, "chunk"))
+        read = ", ".join(starmap(counted, counts))
+        yield TimelineEntry(chunks.first_at, "Read, and the first chunk begun", read)
+    for failed in chunks.failures:
+        count, most = counted(failed.chunks, "chunk"), counted(failed.attempts, "try", "tries")
+        text = f"{count}, up to {most}: {failed.error}"
+        yield TimelineEntry(failed.last_at or view.created_at, "Tried again", text, "warn")
+    if chunks.last_at is not None and chunks.done:
+        yield TimelineEntry(
+            chunks.last_at, "Last chunk begun so far", f"{chunks.done:,} of {view.chunks:,} are done"
+        )
+    for wait in history.waits:
+        what = _WAITS.get(wait.reason, wait.reason.replace("_", " "))
+        who = counted(wait.addresses, "address waits", "addresses wait")
+        yield TimelineEntry(wait.until, "Goes on", f"{who} for {what}")
+    if history.step_at is not None and view.state in {JobState.FINALIZING, JobState.COMPLETED}:
+        yield TimelineEntry(history.step_at, "Finishing began")
+    if view.finished_at is not None:
+        title, kind = _ENDS[view.state]
+        yield TimelineEntry(view.finished_at, title, view.error_detail or view.error_code, kind)
+    yield from map(_delivery, history.deliveries)
+
+
+def _delivery(one: DeliveryHistory) -> TimelineEntry:
+    title, kind = _DELIVERED.get(one.state, (one.state, ""))
+    tries = "" if not one.attempts else f", {counted(one.attempts, 'try', 'tries')}"
+    return TimelineEntry(one.at, f"{title} {one.host}", f"{one.type}{tries}", kind)
 
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -373,3 +705,29 @@ def _ages(word: str, now: datetime) -> tuple[datetime | None, datetime | None]:
     than, number, unit = found.groups()
     moment = now - timedelta(**{_UNITS[unit]: int(number)})
     return (moment, None) if than == "<" else (None, moment)
+
+
+def provider_key(name: str) -> str:
+    """Return the key of a provider: one of the table, or a host's registrable domain.
+
+    Raises:
+        MailsiftError: `bad_provider`.
+    """
+    key = as_key(name)
+    if not key:
+        raise MailsiftError(
+            "bad_provider", "Name a provider by its key, such as google, or by its host’s domain."
+        )
+    return key
+
+
+def domain_of(name: str) -> str:
+    """Return the domain as the pipeline writes it: lower case, ASCII (IDNA 2008).
+
+    Raises:
+        MailsiftError: `bad_domain`.
+    """
+    domain = read_domain(name)
+    if not domain:
+        raise MailsiftError("bad_domain", "This isn’t a domain name.")
+    return domain

@@ -18,7 +18,7 @@ import structlog
 
 from mailsift.jobs.metrics import FAILING_CHUNKS, count_verdicts, count_waiting
 from mailsift.jobs.outcomes.service import OutcomeService
-from mailsift.jobs.results.segments import to_parquet, to_segment
+from mailsift.jobs.results.files import to_parquet, to_segment
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError, error_fields

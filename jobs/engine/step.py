@@ -27,10 +27,14 @@ from mailsift.jobs.intake.process import StandingReader, take_in
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.place import Place
 from mailsift.jobs.places.service import Places
-from mailsift.jobs.results.breakdown import breakdown_of_segments
-from mailsift.jobs.results.join import join_results, join_small
-from mailsift.jobs.results.previews import sample
-from mailsift.jobs.results.segments import delete_segments, scan_segments, stream_parquet
+from mailsift.jobs.results.breakdown import breakdown_of_segments, delete_segments
+from mailsift.jobs.results.files import (
+    join_results,
+    join_small,
+    scan_segments,
+    stream_parquet,
+)
+from mailsift.jobs.results.parts import sample
 from mailsift.jobs.submissions import store_list
 from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
 from mailsift.pipeline.background import guarded

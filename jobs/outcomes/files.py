@@ -33,20 +33,24 @@ from mailsift.jobs.intake.sniff import (
     said_delimiter,
 )
 from mailsift.jobs.intake.table import MOST_NOTES, header_place
-from mailsift.jobs.outcomes.columns import (
+from mailsift.jobs.outcomes.tables import (
     SAMPLE,
     Row,
     address_at,
     address_column,
     cell_at,
     frame_of,
+    is_kind,
+    is_of_people,
     is_reply,
+    kind_in_name,
+    kind_of,
+    letters,
     read_rows,
     reader_of,
     share,
     subscribed_in,
 )
-from mailsift.jobs.outcomes.words import is_kind, is_of_people, kind_in_name, kind_of, letters
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.messages import read_message
 from mailsift.pipeline.outcomes.outcome import WISHES, OutcomeKind, ParsedOutcome, whole_characters

@@ -18,7 +18,7 @@ from mailsift.events.signing import Vault
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, distinct_names, read_names
 from mailsift.jobs.places.place import Connections, Place, parse_sink, parse_source
 from mailsift.jobs.results.export import check_fits, export, format_of, plain_values
-from mailsift.jobs.results.tiers import tiered
+from mailsift.jobs.results.files import tiered
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
@@ -146,7 +146,7 @@ class Places:
         scratch: Path,
         policy: TierPolicy,
     ) -> None:
-        """Put a job's results (mailsift.jobs.results.join) there, all of them or nothing.
+        """Put a job's results (mailsift.jobs.results.files) there, all of them or nothing.
 
         A file gets the tiers that a policy comes to; a table keeps the columns it was made with.
 

@@ -27,8 +27,8 @@ from mailsift.cli.service import print_json
 from mailsift.cli.terminal import PLAIN, console
 from mailsift.container import open_container, scratch_folder
 from mailsift.jobs.results.breakdown import rows_by_result
+from mailsift.jobs.results.browse import RowFilter
 from mailsift.jobs.results.export import Selection, export, format_of
-from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes

@@ -22,10 +22,17 @@ from mailsift.cli.service import print_json, show, with_container
 from mailsift.cli.terminal import PLAIN, as_text, console, table_of
 from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.admin.actions import ActionResult, JobAction, Operations
-from mailsift.jobs.admin.alarm_table import RULES, Alarm, Level, prometheus_rules
-from mailsift.jobs.admin.alarm_table import runbook as write_runbook
-from mailsift.jobs.admin.console import BROKEN, read_filter
-from mailsift.jobs.admin.models import AccountJob, LedgerRow, Overview, SourceRow, ThrottleRow
+from mailsift.jobs.admin.alarms import RULES, Alarm, Level, prometheus_rules
+from mailsift.jobs.admin.alarms import runbook as write_runbook
+from mailsift.jobs.admin.console import (
+    BROKEN,
+    AccountJob,
+    LedgerRow,
+    Overview,
+    SourceRow,
+    ThrottleRow,
+    read_filter,
+)
 from mailsift.jobs.views import Priority
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes

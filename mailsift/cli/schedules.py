@@ -17,7 +17,7 @@ from mailsift.cli.service import show, with_local_account
 from mailsift.cli.terminal import PLAIN, console, shortened, table_of
 from mailsift.container import Container
 from mailsift.jobs.places.place import is_place
-from mailsift.jobs.schedules.models import Recheck, ScheduleSpec, ScheduleView
+from mailsift.jobs.schedules import Recheck, ScheduleSpec, ScheduleView
 from mailsift.jobs.views import AccountId, JobOptions
 from mailsift.pipeline.facts import Mode
 

@@ -60,9 +60,8 @@ _log = structlog.get_logger()
 
 for _part in (
     "jobs.drafts",
-    "jobs.outcomes.measure",
-    "jobs.schedules.runs",
-    "jobs.engine.listing_watch",
+    "jobs.outcomes.accuracy",
+    "jobs.schedules",
     "key_files",
     "pipeline.probe.port25",
     "pipeline.scripted",

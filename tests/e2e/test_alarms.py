@@ -25,7 +25,7 @@ import pytest
 import redis
 
 from mailsift.container import open_container
-from mailsift.jobs.schedules.models import ScheduleSpec
+from mailsift.jobs.schedules import ScheduleSpec
 from mailsift.pipeline.facts import Mode
 from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.sandbox.client import SandboxProcess

@@ -12,7 +12,7 @@ import polars as pl
 from mailsift.container import Container, OtherParts
 from mailsift.jobs.columns import names_metadata
 from mailsift.jobs.engine.end import end_job
-from mailsift.jobs.schedules.models import ScheduleSpec, ScheduleView
+from mailsift.jobs.schedules import ScheduleSpec, ScheduleView
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings

@@ -17,9 +17,7 @@ from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
 from mailsift.events.audit import audit_line
 from mailsift.jobs.admin.actions import ActionResult, JobAction
-from mailsift.jobs.admin.console import BROKEN, MOST_COUNTED, read_filter
-from mailsift.jobs.admin.models import JobDetails
-from mailsift.jobs.admin.timeline import timeline
+from mailsift.jobs.admin.console import BROKEN, MOST_COUNTED, JobDetails, read_filter, timeline
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.wording import counted

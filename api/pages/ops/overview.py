@@ -18,8 +18,7 @@ from mailsift.api.pages.page import now_of, render, render_live, see, with_query
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
 from mailsift.events.audit import audit_line
-from mailsift.jobs.admin.alarm_checks import SCHEDULE_SECONDS
-from mailsift.jobs.admin.alarm_table import RULES
+from mailsift.jobs.admin.alarms import RULES, SCHEDULE_SECONDS
 from mailsift.pipeline.wording import counted
 from mailsift.pipeline.zones import abbreviation, midnight, zone_named
 from mailsift.storage.sql.stats import EndpointRow, Interval, ScheduleRow

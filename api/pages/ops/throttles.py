@@ -19,7 +19,7 @@ from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.actions import ProviderLimits
-from mailsift.jobs.admin.models import ThrottleRow
+from mailsift.jobs.admin.console import ThrottleRow
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.throttle import LedgerKind, SessionOutcome

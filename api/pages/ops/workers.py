@@ -13,7 +13,7 @@ from mailsift.api.pages.ops.listing import ListFilter, Listing
 from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
-from mailsift.jobs.admin.alarm_checks import is_low
+from mailsift.jobs.admin.alarms import is_low
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS, Lease, TroubledChunk
 from mailsift.storage.sql.workers import Worker
 from mailsift.storage.states import OPEN_CHUNK

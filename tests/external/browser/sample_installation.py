@@ -15,7 +15,7 @@ from mailsift.accounts.people import Role
 from mailsift.api.parts import ApiParts
 from mailsift.events.audit import act_as
 from mailsift.events.payloads import SimulatedEvent
-from mailsift.jobs.schedules.models import Recheck, ScheduleSpec
+from mailsift.jobs.schedules import Recheck, ScheduleSpec
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.outcomes.senders import SenderKind

@@ -12,7 +12,7 @@ from playwright.async_api import expect
 from mailsift.accounts.keys import Scope
 from mailsift.accounts.people import Role
 from mailsift.events.payloads import SimulatedEvent
-from mailsift.jobs.schedules.models import ScheduleSpec
+from mailsift.jobs.schedules import ScheduleSpec
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.clock import system_clock
 from tests.external.browser.axe import check_looks

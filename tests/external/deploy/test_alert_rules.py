@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mailsift.jobs.admin.alarm_table import RULES, AlarmRule, prometheus_rules, runbook
+from mailsift.jobs.admin.alarms import RULES, AlarmRule, prometheus_rules, runbook
 from tests.support.exposition import ALERTS, DEPLOY, rules
 
 SERIES = yaml.safe_load((Path(__file__).parent / "alert_series.yml").read_text())

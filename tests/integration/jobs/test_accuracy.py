@@ -10,8 +10,7 @@ import pytest
 
 from mailsift.container import Container, open_service
 from mailsift.jobs.erasure import Erasable
-from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy
-from mailsift.jobs.outcomes.measure import Measurer
+from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy, Measurer
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.outcomes.chances import Cell

@@ -10,8 +10,7 @@ import pytest
 
 from mailsift.jobs.results import breakdown
 from mailsift.jobs.results.breakdown import Breakdown
-from mailsift.jobs.results.browse import Browser
-from mailsift.jobs.results.pages import PageRequest, RowFilter
+from mailsift.jobs.results.browse import Browser, PageRequest, RowFilter
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError

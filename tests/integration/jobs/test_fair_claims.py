@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from mailsift.jobs.engine.chunk import close_chunk
-from mailsift.jobs.engine.claim import Claimer, EngineConfig
+from mailsift.jobs.engine.engine import Claimer, EngineConfig
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, jobs

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from mailsift.container import Container
-from mailsift.jobs.schedules.models import ScheduleSpec
+from mailsift.jobs.schedules import ScheduleSpec
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import text
 
-from mailsift.jobs.engine.listing_watch import CHECK_SECONDS, ListingWatch
+from mailsift.jobs.engine.heartbeat import LISTING_CHECK_SECONDS, ListingWatch
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome
 from mailsift.storage.database import Database
 from mailsift.storage.sql import throttles
@@ -51,7 +51,7 @@ class World:
 
     async def an_hour_later(self) -> dict[str, str]:
         """Let an hour pass and look; returns who is held, and why."""
-        self.now += CHECK_SECONDS
+        self.now += LISTING_CHECK_SECONDS
         async with self.database.begin() as connection:
             await connection.execute(
                 text("UPDATE source_listing SET looked_at = looked_at - interval '1 hour'")

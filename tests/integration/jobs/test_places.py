@@ -25,8 +25,8 @@ from typing_extensions import override
 from mailsift.cli.ends import sources_of
 from mailsift.container import open_container
 from mailsift.jobs.engine.engine import Engine
-from mailsift.jobs.results.pages import RowFilter
-from mailsift.jobs.schedules.models import Recheck, ScheduleSpec
+from mailsift.jobs.results.browse import RowFilter
+from mailsift.jobs.schedules import Recheck, ScheduleSpec
 from mailsift.jobs.service import JobService
 from mailsift.jobs.submissions import Submitted, one_piece
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
@@ -653,7 +653,7 @@ async def test_the_rows_that_ended_risky_are_asked_again_and_put_nowhere(
 async def test_a_list_that_its_sheet_could_not_hold_is_refused_before_it_is_validated(
     settings: Settings, service: JobService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mailsift.jobs.results.export.MOST_ROWS", 3)
+    monkeypatch.setattr("mailsift.jobs.results.export.MOST_SHEET_ROWS", 3)
     account, sink = await service.account("alice"), f"s3://{machines.BUCKET}/lists/full.xlsx"
     submitted = await service.receive(account, one_piece(LIST), FAST, sink=sink)
     async with engine_on(settings) as engine:

@@ -20,9 +20,14 @@ import pytest
 from mailsift.container import Container, open_container
 from mailsift.events.signing import KEY_BYTES, Vault
 from mailsift.jobs.outcomes import receivers as receiving
-from mailsift.jobs.outcomes.receivers import ReceiverService
+from mailsift.jobs.outcomes.receivers import (
+    ReceivedPost,
+    ReceiverService,
+    SenderTrust,
+    VerifiedPost,
+    verify_post,
+)
 from mailsift.jobs.outcomes.service import ImportCounts
-from mailsift.jobs.outcomes.signatures import ReceivedPost, SenderTrust, VerifiedPost, verify_post
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionReason
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError

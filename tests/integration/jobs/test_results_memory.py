@@ -18,7 +18,7 @@ import re
 import sys
 from pathlib import Path
 
-from mailsift.jobs.results import diff, export, pages, retry
+from mailsift.jobs.results import breakdown, browse, export, parts
 
 def peak():
     told = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
@@ -26,15 +26,15 @@ def peak():
 
 def work(results):
     if sys.argv[1] == "retry":
-        retry.rows_to_retry(results, results.with_suffix(".again"), "email")
+        parts.rows_to_retry(results, results.with_suffix(".again"), "email")
     elif sys.argv[1] == "diff":
-        diff.compare(results, results, ("email", "email"), limit=100)
+        breakdown.compare_runs(results, results, ("email", "email"), limit=100)
     elif sys.argv[1] == "xlsx":
         export.export(results, results.with_suffix(".xlsx"), format=export.ExportFormat.XLSX)
     else:
-        files = pages.ResultFiles(results, results, 0, results=results)
-        asked = pages.PageRequest(50, after=9, sort=pages.SortBy.EMAIL)
-        pages.read_page(files, pages.RowFilter(), asked)
+        files = browse.ResultFiles(results, results, 0, results=results)
+        asked = browse.PageRequest(50, after=9, sort=browse.SortBy.EMAIL)
+        browse.read_page(files, browse.RowFilter(), asked)
 
 few, many = map(Path, sys.argv[2:])
 work(few)

@@ -9,8 +9,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from mailsift.jobs.schedules.models import Overlap, ScheduleSpec
-from mailsift.jobs.schedules.timetable import CatchUp
+from mailsift.jobs.schedules import CatchUp, Overlap, ScheduleSpec
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection
 from mailsift.storage.sql import schedules

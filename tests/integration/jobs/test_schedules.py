@@ -15,9 +15,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from mailsift.jobs.metrics import SCHEDULE_MISSED
-from mailsift.jobs.schedules.models import Overlap, Recheck
-from mailsift.jobs.schedules.runs import LEASE
-from mailsift.jobs.schedules.timetable import CatchUp
+from mailsift.jobs.schedules import RUN_LEASE, CatchUp, Overlap, Recheck
 from mailsift.jobs.views import JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -76,7 +74,7 @@ async def test_a_run_whose_maker_died_is_made_by_another(scheduling: Scheduling,
     _, _, view = await scheduling.start(replace(HOURLY, catch_up=catch_up))
     scheduling.now = NOON
     async with scheduling.database.begin() as connection:  # and nothing more is heard of who claimed it
-        assert await schedules.claim(connection, now=NOON, until=NOON + LEASE) is not None
+        assert await schedules.claim(connection, now=NOON, until=NOON + RUN_LEASE) is not None
     assert await scheduling.runs.run_due() == 0
     scheduling.now = NOON + timedelta(minutes=11)
     assert await scheduling.runs.run_due() == 1
@@ -90,7 +88,7 @@ async def test_a_slot_that_kills_its_makers_is_missed_and_said_to_be_where_none_
     account, _, view = await scheduling.start(replace(HOURLY, catch_up=CatchUp.NONE))
     for taken_at in (NOON, NOON + timedelta(minutes=11)):
         async with scheduling.database.begin() as connection:
-            assert await schedules.claim(connection, now=taken_at, until=taken_at + LEASE) is not None
+            assert await schedules.claim(connection, now=taken_at, until=taken_at + RUN_LEASE) is not None
     scheduling.now = NOON + timedelta(minutes=22)
     assert await scheduling.runs.run_due() == 0
     assert (await scheduling.service.get(account, view.id)).last_error == "missed"

@@ -8,8 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mailsift.jobs.engine.claim import Claimer
-from mailsift.jobs.engine.engine import renew_leases
+from mailsift.jobs.engine.engine import Claimer, renew_leases
 from mailsift.jobs.engine.step import plan_job
 from mailsift.jobs.service import JobService
 from mailsift.settings import Settings

@@ -11,7 +11,7 @@ import pytest
 
 from mailsift.accounts.keys import Caller
 from mailsift.container import Container, open_container
-from mailsift.jobs.schedules.models import ScheduleSpec
+from mailsift.jobs.schedules import ScheduleSpec
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.outcomes.senders import SenderKind
 from tests.support.installation import settings_for

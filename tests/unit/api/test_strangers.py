@@ -13,8 +13,8 @@ from starlette.types import Message
 
 from mailsift.api.http.auth import FloodGuard
 from mailsift.api.v1.outcomes import WEBHOOK_BYTES, receive
+from mailsift.jobs.outcomes.receivers import ReceivedPost
 from mailsift.jobs.outcomes.service import ImportCounts
-from mailsift.jobs.outcomes.signatures import ReceivedPost
 from mailsift.pipeline.errors import MailsiftError
 
 PIECE = b"a" * WEBHOOK_BYTES

@@ -8,8 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from mailsift.jobs.admin.alarm_checks import Installation
-from mailsift.jobs.admin.alarm_table import RULES, Level, alarms
+from mailsift.jobs.admin.alarms import RULES, Installation, Level, alarms
 from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.storage.redis.connection import BrokerCounts
 from mailsift.storage.redis.throttle import LearnedRate

@@ -17,7 +17,7 @@ from mailsift.jobs.results.breakdown import (
     count_up,
     rows_by_result,
 )
-from mailsift.jobs.results.segments import PartialVerdicts
+from mailsift.jobs.results.files import PartialVerdicts
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
 from mailsift.pipeline.verdict import Status
 

@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from mailsift.jobs.schedules.timetable import check_cron, check_jitter, fires, in_words
+from mailsift.jobs.schedules import check_cron, check_jitter, fires, in_words
 from mailsift.pipeline.errors import MailsiftError
 
 

@@ -8,8 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from mailsift.jobs.columns import ADDRESS_N, names_metadata, read_names
-from mailsift.jobs.results.join import join_results
-from mailsift.jobs.results.segments import scan_segments, to_segment
+from mailsift.jobs.results.files import join_results, scan_segments, to_segment
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import BESIDE, SEGMENT, VERDICTS
 

@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 from mailsift.jobs.columns import read_address_place
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read import read_list
-from mailsift.jobs.results.browse import select_so_far
-from mailsift.jobs.results.diff import compare
+from mailsift.jobs.results.breakdown import compare_runs
+from mailsift.jobs.results.browse import PageRequest, ResultFiles, RowFilter, read_page, select_so_far
 from mailsift.jobs.results.export import ExportFormat, export
-from mailsift.jobs.results.join import join_results
-from mailsift.jobs.results.pages import PageRequest, ResultFiles, RowFilter, read_page
-from mailsift.jobs.results.retry import rows_to_retry
+from mailsift.jobs.results.files import join_results
+from mailsift.jobs.results.parts import rows_to_retry
 from mailsift.pipeline.frames import SEGMENT
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.syntax.address import parse_cell
@@ -159,7 +158,7 @@ def test_of_two_columns_of_one_name_that_is_shown_compared_and_retried_which_was
     )
     assert [row.address for row in page.rows] == ["joe@example.com"]
 
-    assert compare(found.results, found.results, (taken.column, taken.column), limit=9).compared == 2
+    assert compare_runs(found.results, found.results, (taken.column, taken.column), limit=9).compared == 2
 
     column = rows_to_retry(found.results, tmp_path / "again.parquet", taken.column)
     again = pl.read_parquet(tmp_path / "again.parquet")

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from mailsift.jobs.engine.listing_watch import (
+from mailsift.jobs.engine.heartbeat import (
     check_listing,
     listing_name,
     may_be_listed,

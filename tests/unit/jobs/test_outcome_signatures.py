@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mailsift.jobs.outcomes.signatures import ReceivedPost, SenderTrust, VerifiedPost, verify_post
+from mailsift.jobs.outcomes.receivers import ReceivedPost, SenderTrust, VerifiedPost, verify_post
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind
 from tests.support.sns import CERTIFICATE, CONFIRM, EVENT, NOW, TOPIC, signed, signer

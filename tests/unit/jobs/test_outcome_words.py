@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailsift.jobs.outcomes.words import kind_of
+from mailsift.jobs.outcomes.tables import kind_of
 from mailsift.pipeline.outcomes.outcome import OutcomeKind
 
 _K = OutcomeKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailsift.jobs.results.previews import estimate
+from mailsift.jobs.results.parts import estimate
 
 
 def test_the_interval_is_wilsons() -> None:

@@ -8,8 +8,14 @@ from uuid import uuid4
 
 import pytest
 
-from mailsift.jobs.admin.console import domain_of, provider_key
-from mailsift.jobs.admin.models import RatedBacklog, describe_trouble, rated_backlog, throttle_rows
+from mailsift.jobs.admin.console import (
+    RatedBacklog,
+    describe_trouble,
+    domain_of,
+    provider_key,
+    rated_backlog,
+    throttle_rows,
+)
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import Provider, Providers

@@ -12,12 +12,8 @@ import polars as pl
 import pytest
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, kept_metadata, names_metadata
-from mailsift.jobs.results.breakdown import count_up
-from mailsift.jobs.results.browse import select_so_far
-from mailsift.jobs.results.diff import compare
-from mailsift.jobs.results.export import ExportFormat, Selection, export
-from mailsift.jobs.results.join import join_results
-from mailsift.jobs.results.pages import (
+from mailsift.jobs.results.breakdown import compare_runs, count_up
+from mailsift.jobs.results.browse import (
     BEGINNING,
     PageRequest,
     ResultFiles,
@@ -28,8 +24,10 @@ from mailsift.jobs.results.pages import (
     read_checked_page,
     read_page,
     read_row,
+    select_so_far,
 )
-from mailsift.jobs.results.segments import PartialVerdicts
+from mailsift.jobs.results.export import ExportFormat, Selection, export
+from mailsift.jobs.results.files import PartialVerdicts, join_results
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
 from mailsift.pipeline.verdict import Status
@@ -342,7 +340,9 @@ def test_addresses_that_are_bytes_are_shown_found_and_sorted_as_text(tmp_path: P
     page = read_page(whole, RowFilter(), PageRequest(after=BEGINNING, limit=99, sort=SortBy.EMAIL))
     assert page.rows[-1].address == "joe@ann.test"
     assert {row.address for row in page.rows} == {"ff", *(KNOWN[n][0] for n in ROWS)}
-    assert compare(whole.results, whole.results, ("email", "email"), limit=9).compared == len(set(ROWS)) + 1
+    assert (
+        compare_runs(whole.results, whole.results, ("email", "email"), limit=9).compared == len(set(ROWS)) + 1
+    )
 
 
 def test_what_a_cell_starts_with_narrows_nothing_where_no_text_is_asked_for(files: ResultFiles) -> None:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from mailsift.jobs.columns import names_metadata
-from mailsift.jobs.results.retry import UNKNOWN_RESULTS, risky_rows, rows_to_retry
+from mailsift.jobs.results.parts import UNKNOWN_RESULTS, risky_rows, rows_to_retry
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.verdict import VERDICT_ROWS, Result, Status
 

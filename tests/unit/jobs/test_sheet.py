@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl.utils.escape import unescape
 
-from mailsift.jobs.results.sheet import write_sheet
+from mailsift.jobs.results.export import write_sheet
 from tests.support.fuzzing import examples
 
 ODD = [

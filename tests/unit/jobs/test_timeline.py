@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
-from mailsift.jobs.admin.timeline import JobTimeline, timeline
+from mailsift.jobs.admin.console import JobTimeline, timeline
 from mailsift.jobs.views import JobView
 from mailsift.storage.sql.stats import ChunkHistory, DeliveryHistory, Failure, ObservedWait
 from mailsift.storage.states import JobState

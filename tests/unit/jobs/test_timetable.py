@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from mailsift.jobs.schedules.timetable import CatchUp, DueRun, Timetable
+from mailsift.jobs.schedules import CatchUp, DueRun, Timetable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql.schedules import Slot
 

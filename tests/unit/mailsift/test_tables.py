@@ -14,7 +14,7 @@ from mailsift.cli.jobs import job_fields_table, job_table
 from mailsift.cli.keys import key_table
 from mailsift.cli.ops import ledger_table, throttle_table
 from mailsift.cli.outcomes import accuracy_table
-from mailsift.jobs.admin.models import LedgerRow, ThrottleRow
+from mailsift.jobs.admin.console import LedgerRow, ThrottleRow
 from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy
 from mailsift.jobs.views import WAITS_FOR_STORAGE
 from mailsift.pipeline.outcomes.chances import MeasuredShare

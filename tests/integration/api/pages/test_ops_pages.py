@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 
 from mailsift.accounts.people import Role
 from mailsift.api.pages import ops
-from mailsift.jobs.admin.alarm_table import RULE_OF, RULES
+from mailsift.jobs.admin.alarms import RULE_OF, RULES
 from mailsift.pipeline.throttle import SessionOutcome
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import actions, some_job, words

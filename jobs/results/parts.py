@@ -1,4 +1,4 @@
-"""A preview: a sample of the list instead of all of it, and what it says about the rest."""
+"""A part of a list as a list of its own: a sample, which tells of the rest, or rows worth another look."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from pathlib import Path
 
 import polars as pl
 
-from mailsift.jobs.columns import ADDRESS_N, kept_metadata
+from mailsift.jobs.columns import (
+    ADDRESS_N,
+    VERDICT_PREFIX,
+    column_id,
+    distinct_names,
+    kept_metadata,
+    read_address_place,
+    read_names,
+)
 from mailsift.jobs.intake.models import ChunkSlice, Intake
-from mailsift.jobs.results.segments import stream_parquet
+from mailsift.jobs.results.files import height, stream_parquet
 from mailsift.jobs.views import JobView
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.chances import MeasuredShare, wilson
+from mailsift.pipeline.verdict import Result, Status
 
 _START = 0.5  # of the first step: the same list gives the same sample
 
@@ -56,6 +66,12 @@ def sample(folder: Path, taken: Intake, *, size: int, chunk: int) -> Intake:
     )
 
 
+def _replace(frame: pl.LazyFrame, path: Path, metadata: dict[str, str], group: int) -> None:
+    fresh = path.with_suffix(".sample")
+    stream_parquet(frame, fresh, group=group, metadata=metadata)
+    fresh.replace(path)
+
+
 def estimate_of(view: JobView) -> dict[str, MeasuredShare]:
     """Return the shares of the whole list that an ended preview says, by status; {} when it says nothing."""
     if not view.options.preview or view.finished_at is None or not view.processed:
@@ -80,7 +96,47 @@ def estimate(counts: Mapping[str, int], population: int) -> dict[str, MeasuredSh
     }
 
 
-def _replace(frame: pl.LazyFrame, path: Path, metadata: dict[str, str], group: int) -> None:
-    fresh = path.with_suffix(".sample")
-    stream_parquet(frame, fresh, group=group, metadata=metadata)
-    fresh.replace(path)
+UNKNOWN_RESULTS = frozenset(
+    {
+        Result.DEFERRED,
+        Result.NOT_ASKED,
+        Result.PROBE_BLOCKED,
+        Result.UNREACHABLE,
+        Result.DNS_UNAVAILABLE,
+        Result.PROBE_UNAVAILABLE,
+    }
+)
+"""Results that say nothing about the mailbox and may be different another time."""
+
+
+def rows_to_retry(results: Path, out: Path, column: str) -> str:
+    """Write the original columns of the rows that ended unknown as a Parquet file.
+
+    Returns:
+        The name of the address column in `out`, where every name is distinct.
+
+    Raises:
+        MailsiftError: `nothing_to_retry` when no row ended unknown.
+    """
+    unknown = pl.col(f"{VERDICT_PREFIX}result").is_in(sorted(UNKNOWN_RESULTS))
+    return _write_rows(results, out, column, unknown)
+
+
+def risky_rows(results: Path, out: Path, column: str) -> str:
+    """Write the original columns of the rows that ended risky; arguments and answer as in `rows_to_retry`.
+
+    Raises:
+        MailsiftError: `nothing_to_retry` when no row ended risky.
+    """
+    return _write_rows(results, out, column, pl.col(f"{VERDICT_PREFIX}status") == Status.RISKY.value)
+
+
+def _write_rows(results: Path, out: Path, column: str, keep: pl.Expr) -> str:
+    names = read_names(results)
+    fresh = dict(zip(names, distinct_names(list(names.values()), []), strict=True))
+    rows = pl.scan_parquet(results, glob=False).filter(keep).select(*names).rename(fresh)
+    rows.sink_parquet(out, engine="streaming")
+    if not height(out):
+        out.unlink()
+        raise MailsiftError("nothing_to_retry", "No row in this job is worth checking again.")
+    return fresh[column_id(read_address_place(results, column))]
