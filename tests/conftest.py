@@ -108,10 +108,12 @@ def servers(short_tmp: Path) -> Iterator[EmbeddedServers]:
 
 
 @pytest.fixture(scope="session")
-def databases(servers: EmbeddedServers) -> Databases:
+def databases(servers: EmbeddedServers) -> Iterator[Databases]:
     from tests.support.databases import Databases  # noqa: PLC0415
 
-    return Databases(servers)
+    databases = Databases(servers)
+    yield databases
+    databases.close()
 
 
 @pytest.fixture(scope="session")
