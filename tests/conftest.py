@@ -11,6 +11,7 @@ import itertools
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
@@ -56,6 +57,9 @@ settings.register_profile(
     "fuzz", UNTIMED, derandomize=False, max_examples=2_000, database=None, print_blob=True
 )
 settings.load_profile("repeatable")
+
+# httpcore asks for it with each request, and all of sys.path was looked through for what is not there.
+sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 REDIS_DATABASES = 12  # of Valkey's 16; number 0 stays empty
 SHARED_REDIS_DATABASES = (13, 14, 15)
