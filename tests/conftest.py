@@ -11,6 +11,7 @@ import itertools
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
@@ -56,6 +57,9 @@ settings.register_profile(
     "fuzz", UNTIMED, derandomize=False, max_examples=2_000, database=None, print_blob=True
 )
 settings.load_profile("repeatable")
+
+# httpcore asks for it with each request, and all of sys.path was looked through for what is not there.
+sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 REDIS_DATABASES = 12  # of Valkey's 16; number 0 stays empty
 SHARED_REDIS_DATABASES = (13, 14, 15)
@@ -108,10 +112,12 @@ def servers(short_tmp: Path) -> Iterator[EmbeddedServers]:
 
 
 @pytest.fixture(scope="session")
-def databases(servers: EmbeddedServers) -> Databases:
+def databases(servers: EmbeddedServers) -> Iterator[Databases]:
     from tests.support.databases import Databases  # noqa: PLC0415
 
-    return Databases(servers)
+    databases = Databases(servers)
+    yield databases
+    databases.close()
 
 
 @pytest.fixture(scope="session")

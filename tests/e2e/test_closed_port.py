@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
 from mailsift.storage.sql import accounts, jobs
-from tests.support.commands import CommandLine
+from tests.support.commands import CommandLine, Keyboard
 from tests.support.installation import settings_for
 from tests.support.parts import open_database
 from tests.support.ports import free_port
@@ -63,13 +64,14 @@ async def stored(settings: Settings) -> tuple[dict[str, object], bool]:
     return row["options"], row["deadline_at"] is not None
 
 
-async def test_a_deep_job_ends_within_seconds_and_says_why(settings: Settings, tmp_path: Path) -> None:
+def test_a_deep_job_ends_within_seconds_and_says_why(
+    settings: Settings, keyboard: Keyboard, tmp_path: Path
+) -> None:
     source, out = tmp_path / "list.csv", tmp_path / "out.csv"
     write_list(SandboxWorld(seed=SEED, domains=DOMAINS), source, rows=ROWS)
-    cli = CommandLine(settings)
-
     began = time.monotonic()
-    ran = cli.run("run", source, "--output", out, "--json", "--max-age", "5", "--deadline", "3600")
+    words = ("run", source, "--output", out, "--json", "--max-age", "5", "--deadline", "3600")
+    ran = CommandLine(settings).run(*words)
     assert time.monotonic() - began < 90  # a time-out for every server would be minutes
     assert ran.status == 0, ran.err
     summary = json.loads(ran.out)
@@ -90,36 +92,37 @@ async def test_a_deep_job_ends_within_seconds_and_says_why(settings: Settings, t
     invalid = rows.filter(pl.col("mailsift_status") == "invalid")
     assert set(invalid["medium"]) <= {"invalid"}
 
-    shown = json.loads(cli.run("jobs", "show", summary["job_id"], "--json").out)
+    shown = json.loads(keyboard.type(settings, "jobs", "show", summary["job_id"], "--json").out)
     assert shown["warning"] == "probe_unavailable"
-    assert "probe_unavailable" in cli.run("jobs", "show", summary["job_id"]).out
-    options, has_deadline = await stored(settings)
+    assert "probe_unavailable" in keyboard.type(settings, "jobs", "show", summary["job_id"]).out
+    options, has_deadline = asyncio.run(stored(settings))
     assert (options["max_age"], has_deadline) == (5.0, True)
 
 
-def test_check_and_doctor_say_so_too(settings: Settings) -> None:
-    cli = CommandLine(settings)
-    checked = cli.run(
-        "check", "someone@gmail.com", "other@gmail.com", "nobody@nxdomain.sandbox.test", "--json"
-    )
+def test_check_and_doctor_say_so_too(settings: Settings, keyboard: Keyboard) -> None:
+    addresses = ("someone@gmail.com", "other@gmail.com", "nobody@nxdomain.sandbox.test")
+    checked = keyboard.type(settings, "check", *addresses, "--json")
     results = [json.loads(line)["result"] for line in checked.out.splitlines()]
     assert results == ["probe_unavailable", "probe_unavailable", "domain_not_found"]
     assert checked.err.count("Warning: probe_unavailable: ") == 1
     assert checked.err.count('"port_25.closed"') == 1
 
-    medium = cli.run("check", "someone@gmail.com", "--mode", "medium")
+    medium = keyboard.type(settings, "check", "someone@gmail.com", "--mode", "medium")
     assert "Warning" not in medium.err
 
-    doctor = cli.run("doctor", "--json")
+    doctor = keyboard.type(settings, "doctor", "--json")
     findings = {finding["name"]: finding for finding in json.loads(doctor.out)}
     assert doctor.status == 1
     assert findings["port 25"]["health"] == "failed"
 
 
-def test_the_same_machine_with_an_open_port(settings: Settings, sandbox: SandboxProcess) -> None:
-    cli = CommandLine(settings.model_copy(update={"smtp_port": sandbox.smtp_port}))
-    checked = cli.run("check", "known1@ordinary.sandbox.test", "--json")
+def test_the_same_machine_with_an_open_port(
+    settings: Settings, keyboard: Keyboard, sandbox: SandboxProcess
+) -> None:
+    opened = settings.model_copy(update={"smtp_port": sandbox.smtp_port})
+    checked = keyboard.type(opened, "check", "known1@ordinary.sandbox.test", "--json")
     assert json.loads(checked.out)["result"] == "deliverable"
     assert checked.err == ""
-    findings = {finding["name"]: finding for finding in json.loads(cli.run("doctor", "--json").out)}
+    told = keyboard.type(opened, "doctor", "--json").out
+    findings = {finding["name"]: finding for finding in json.loads(told)}
     assert findings["port 25"]["health"] == findings["resolver"]["health"] == "ok"

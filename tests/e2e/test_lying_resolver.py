@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from mailsift.cli.options import LOCAL_ACCOUNT
+from mailsift.container import open_service
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
-from tests.support.commands import CommandLine
+from tests.support.commands import CommandLine, Keyboard
+from tests.support.installation import until
 from tests.support.liar import Liar
 
 SEED, DOMAINS, ROWS = 5, 200, 2_000
@@ -35,26 +38,34 @@ def settings(make_settings: Callable[..., Settings], liar: Liar) -> Settings:
     return make_settings(sandbox=sandbox, greylist_delays=(0.5, 0.5, 0.5))
 
 
+async def waiting_for_the_resolver(settings: Settings) -> None:
+    """Return when the newest job does."""
+    async with open_service(settings) as service:
+        account = await service.account(LOCAL_ACCOUNT)
+
+        async def waits() -> bool:
+            newest = (await service.page(account, limit=1)).jobs
+            reasons = [wait.reason for job in newest for wait in (await service.get(account, job.id)).waiting]
+            return "resolver" in reasons
+
+        await until(waits, within=60)
+
+
 def test_a_job_waits_for_a_resolver_that_can_be_trusted(
-    settings: Settings, liar: Liar, tmp_path: Path
+    settings: Settings, keyboard: Keyboard, liar: Liar, tmp_path: Path
 ) -> None:
     source, out = tmp_path / "list.csv", tmp_path / "out.csv"
     write_list(SandboxWorld(seed=SEED, domains=DOMAINS, mix=WorldMix.PLAIN), source, rows=ROWS)
-    cli = CommandLine(settings)
-
     for mode in ("medium", "deep"):
-        checked = json.loads(cli.run("check", "ann@gmail.com", "--mode", mode, "--json").out)
+        checked = json.loads(keyboard.type(settings, "check", "ann@gmail.com", "--mode", mode, "--json").out)
         assert (checked["status"], checked["result"]) == ("risky", "dns_unavailable")
 
-    running = cli.start("run", source, "--output", out, "--json", "--mode", "medium")
-    waits: list[str] = []
-    warning = ""
-    began = time.monotonic()
-    while "resolver" not in waits and time.monotonic() - began < 60:
-        for line in cli.run("jobs", "list", "--json").out.splitlines():
-            view = json.loads(cli.run("jobs", "show", json.loads(line)["job_id"], "--json").out)
-            waits, warning = [wait["reason"] for wait in view["waiting"]], view["warning"]
-    assert (waits, warning) == (["resolver"], "no_trusted_resolver")
+    running = CommandLine(settings).start("run", source, "--output", out, "--json", "--mode", "medium")
+    asyncio.run(waiting_for_the_resolver(settings))
+    (listed,) = keyboard.type(settings, "jobs", "list", "--json").out.splitlines()
+    view = json.loads(keyboard.type(settings, "jobs", "show", json.loads(listed)["job_id"], "--json").out)
+    waits = [wait["reason"] for wait in view["waiting"]]
+    assert (waits, view["warning"]) == (["resolver"], "no_trusted_resolver")
 
     liar.lies = False
     _, err = running.communicate(timeout=100)

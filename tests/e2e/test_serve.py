@@ -21,7 +21,7 @@ import pytest
 from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.settings import Settings
 from tests.support.child_processes import environment_for
-from tests.support.commands import CommandLine
+from tests.support.commands import CommandLine, Keyboard
 from tests.support.installation import settings_for, until
 from tests.support.serving import NO_TLS, address, command
 from tests.support.workers import ROOT, kill_group
@@ -45,9 +45,12 @@ def taken() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("name", ["serve", "api"])
-def test_a_taken_port_is_said_before_anything_is_started(short_tmp: Path, taken: int, name: str) -> None:
+def test_a_taken_port_is_said_before_anything_is_started(
+    short_tmp: Path, taken: int, name: str, keyboard: Keyboard
+) -> None:
     settings = settings_for(short_tmp / f"taken-{name}", sandbox={}, api_port=taken)
-    typed = CommandLine(settings).run(name)
+    with hang_up(signal.SIG_DFL):
+        typed = keyboard.type(settings, name)
     assert (typed.status, typed.out) == (2, "")
     assert typed.err == (
         f"mailsift: port_in_use: Can’t listen on 127.0.0.1:{taken}: Address already in use.\n"
@@ -55,16 +58,20 @@ def test_a_taken_port_is_said_before_anything_is_started(short_tmp: Path, taken:
     assert [path.name for path in settings.home.iterdir()] == ["overrides.toml"]
 
 
-def test_a_host_that_is_no_name_is_said_in_one_line(short_tmp: Path) -> None:
-    typed = CommandLine(settings_for(short_tmp / "no-host", sandbox={})).run("api", "--host", "a..b")
+def test_a_host_that_is_no_name_is_said_in_one_line(short_tmp: Path, keyboard: Keyboard) -> None:
+    settings = settings_for(short_tmp / "no-host", sandbox={})
+    with hang_up(signal.SIG_DFL):
+        typed = keyboard.type(settings, "api", "--host", "a..b")
     assert (typed.status, typed.err.count("\n")) == (2, 1)
     assert typed.err.startswith("mailsift: port_in_use: Can’t listen on a..b:")
 
 
 @pytest.mark.parametrize("option", ["--dns-port", "--smtp-port", "--control-port"])
-def test_a_sandbox_whose_port_is_taken_says_so(short_tmp: Path, taken: int, option: str) -> None:
-    line = CommandLine(settings_for(short_tmp / "sandboxed", sandbox={}))
-    typed = line.run("sandbox", "serve", "--smtp-port", 0, option, taken)
+def test_a_sandbox_whose_port_is_taken_says_so(
+    short_tmp: Path, taken: int, option: str, keyboard: Keyboard
+) -> None:
+    settings = settings_for(short_tmp / "sandboxed", sandbox={})
+    typed = keyboard.type(settings, "sandbox", "serve", "--smtp-port", 0, option, taken)
     assert (typed.status, typed.out, typed.err.count("\n")) == (2, "", 1)
     assert typed.err.startswith(f"mailsift: port_in_use: The sandbox cannot listen on {taken}: ")
 

@@ -13,7 +13,7 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.storage.schema import newest_revision
-from tests.support.commands import CommandLine
+from tests.support.commands import CommandLine, Keyboard
 from tests.support.completeness import check_complete, submit
 from tests.support.installation import ended, settings_for, until
 from tests.support.next_release import REVISION, migrate_to_next
@@ -67,14 +67,14 @@ async def test_a_job_runs_through_while_the_schema_of_the_next_release_arrives(
 
 
 def test_the_release_before_has_nothing_to_migrate_and_nobody_has_to_wait(
-    tmp_path: Path, database_url: str, redis_url: str
+    tmp_path: Path, database_url: str, redis_url: str, keyboard: Keyboard
 ) -> None:
     line = CommandLine(
         settings_for(tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox={})
     )
     migrate_to_next(database_url, tmp_path / "next")
     for words in (("migrate",), ("migrate", "--wait")):
-        typed = line.run(*words)
+        typed = keyboard.type(line.settings, *words)
         assert (typed.status, typed.out.strip()) == (0, f"The database is at revision {REVISION}."), typed.err
     with psycopg.connect(database_url.replace("+psycopg", "")) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '0001'")

@@ -1,4 +1,7 @@
-"""Databases for tests: migrated, empty, and used again, for a new one costs more than most tests do in it."""
+"""Databases for tests: migrated, empty, and used again, for a new one costs more than most tests do in it.
+
+Whoever wipes one stays connected to it: a new connection reads the catalogue before it knows the tables.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +64,7 @@ class Databases:
         self._servers = servers
         self._numbers = itertools.count()
         self._free: list[str] = []
+        self._wipers: dict[str, psycopg.Connection] = {}
         self._shape: _Shape | None = None
 
     @contextmanager
@@ -89,6 +93,11 @@ class Databases:
         yield self._address(name)
         self._drop(name)
 
+    def close(self) -> None:
+        """Leave them all."""
+        while self._wipers:
+            self._wipers.popitem()[1].close()
+
     def _make_template(self) -> _Shape:
         from mailsift.storage.schema import migrate  # noqa: PLC0415 - tests without a database do not pay for it
 
@@ -105,20 +114,23 @@ class Databases:
         return name
 
     def _drop(self, name: str) -> None:
+        if wiper := self._wipers.pop(name, None):
+            wiper.close()
         with self._connection("postgres") as connection:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
     def _wiped(self, name: str, new: _Shape) -> bool:
         """Send everybody away and delete every row; False when it is no longer what it was."""
-        with self._connection(name) as connection:
-            connection.execute(_LEAVE)
-            now = _Shape.of(connection)
-            if now[:2] != new[:2] or now.bytes > new.bytes + _ROOM:
-                return False
-            connection.execute("SET session_replication_role = replica")  # delete in whatever order
-            for (table,) in connection.execute(_WRITTEN).fetchall():
-                connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
-            connection.execute(_START_AGAIN)
+        connection = self._wipers.get(name) or self._connection(name)
+        self._wipers[name] = connection
+        connection.execute(_LEAVE)
+        now = _Shape.of(connection)
+        if now[:2] != new[:2] or now.bytes > new.bytes + _ROOM:
+            return False
+        connection.execute("SET session_replication_role = replica")  # delete in whatever order
+        for (table,) in connection.execute(_WRITTEN).fetchall():
+            connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
+        connection.execute(_START_AGAIN)
         return True
 
     def _address(self, name: str) -> str:

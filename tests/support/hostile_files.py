@@ -157,6 +157,7 @@ BAD: dict[str, tuple[Callable[[], bytes], str]] = {
     "json 30,000 deep": (lambda: b'{"email":' + b"[" * 30_000 + b"]" * 30_000 + b"}", "bad_json"),
     "an array 100,000 deep": (lambda: b"[" * 100_000, "bad_json"),
 }
+OF_EACH_KIND = sorted({code: name for name, (_, code) in BAD.items()}.values())
 
 
 def small_workbook(

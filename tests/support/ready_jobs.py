@@ -107,7 +107,7 @@ async def engine_on(
     **config: object,
 ) -> AsyncIterator[Engine]:
     """Give an engine that does not linger, with another validator perhaps and changes to its config."""
-    usual = {"linger_s": 0.0, "poll_s": 0.02}
+    usual = {"linger_s": 0.0, "poll_s": 0.1}
     other = OtherParts(validator=validator, engine=usual | config, work_plan=work_plan)
     async with open_engine(settings, other=other) as engine:
         yield engine
@@ -117,11 +117,12 @@ async def work_until_ended(
     engine: Engine, service: JobService, account: AccountId, job_id: JobId, *, within: float = 60.0
 ) -> JobView:
     """Drain again and again, as wake-ups would, until the job has ended and all that was under way."""
-    limit = time.monotonic() + within
+    limit, pause = time.monotonic() + within, 0.02
     while not await service.has_ended(account, job_id):
         assert time.monotonic() < limit, await service.get(account, job_id)
         await engine.drain()
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 0.16)  # what is not over soon waits for a server or its turn
     view = await service.get(account, job_id)
     await engine.drain()  # whoever ended it may still have to count that
     return view

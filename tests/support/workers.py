@@ -155,7 +155,7 @@ def worker_beside(settings: Settings) -> Iterator[None]:
         async def drive() -> None:
             while True:
                 await guarded(engine.drain(), "drain")
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.1)
 
         driving = loop.submit(drive())
         yield

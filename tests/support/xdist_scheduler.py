@@ -1,4 +1,4 @@
-"""Which tests share a process: those of one file, or of a folder whose servers cannot run twice at a time."""
+"""Which tests share a process: those of one file, or of a folder whose servers are not to run twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import pytest
 from typing_extensions import override
 from xdist.scheduler import LoadScopeScheduling
 
-_ALONE: Final = "tests/external/mta/"  # one name server at port 53, one spool
+_TOGETHER: Final = (
+    "tests/external/clients/",  # the clients are made once
+    "tests/external/mta/",  # one name server at port 53, one spool
+)
 
 
 class ByServers(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -16,7 +19,8 @@ class ByServers(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type
 
     @override
     def _split_scope(self, nodeid: str) -> str:
-        return _ALONE if nodeid.startswith(_ALONE) else nodeid.partition("::")[0]
+        together = (folder for folder in _TOGETHER if nodeid.startswith(folder))
+        return next(together, nodeid.partition("::")[0])
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:

@@ -23,7 +23,7 @@ from mailsift.settings import Settings
 from tests.integration.api.conftest import running
 from tests.support.other_names import OtherNames, other_names
 from tests.support.required_programs import OTHER_CLIENTS
-from tests.support.workers import workers
+from tests.support.workers import worker_beside
 
 pytestmark = pytest.mark.needs("other-clients", "ip", "node")
 
@@ -51,7 +51,7 @@ def settings(make_settings: Callable[..., Settings]) -> Settings:
 @pytest.fixture
 async def there(settings: Settings, tmp_path: Path) -> AsyncIterator[OtherNames]:
     """Where the names of the other services lead to our API, and a worker."""
-    with workers(settings, 1, tmp_path / "worker.log"):
+    with worker_beside(settings):
         async with running(settings) as api:
             port = urlsplit(api.url).port
             assert port is not None

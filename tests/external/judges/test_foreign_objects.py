@@ -49,7 +49,7 @@ values = ["2099-12-31T00:00:00Z"]
 algorithms = []
 [phases.stateful.generation]
 mode = "positive"
-max-examples = 30
+max-examples = 10
 """
 
 

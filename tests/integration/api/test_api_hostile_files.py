@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from mailsift.settings import Settings
-from tests.support.hostile_files import ADDRESS, BAD
+from tests.support.hostile_files import ADDRESS, BAD, OF_EACH_KIND
 from tests.support.installation import until
 from tests.support.leftovers import places_below
 from tests.support.workers import workers
@@ -47,22 +47,25 @@ async def _ended(client: httpx.AsyncClient, job_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("worker")
-async def test_every_hostile_file_fails_its_own_job_with_its_code_and_no_other(
+async def test_a_hostile_file_of_each_kind_fails_its_own_job_with_its_code_and_no_other(
     api: Api, client: httpx.AsyncClient
 ) -> None:
+    """All of them, each between good lists, has tests/integration/jobs/test_standing_reader.py."""
+
     async def listening() -> bool:
         return len(_processes()) >= 2
 
     await until(listening, within=60)
     before, jobs = _processes(), {}
-    for name, (make, code) in BAD.items():
+    for name in ("nothing", *OF_EACH_KIND):
+        make, code = BAD[name]
         sent = await client.post(JOBS, params={"mode": "fast"}, content=make(), headers=CSV)
         if sent.status_code == 422:
             assert (name, sent.json()["code"]) == ("nothing", code)
             continue
         assert sent.status_code == 202, (name, sent.text)
         jobs[name] = sent.json()["data"]["job_id"]
-    assert len(jobs) > 40
+    assert list(jobs) == OF_EACH_KIND
     good = await client.post(JOBS, params={"mode": "fast"}, content=GOOD, headers=CSV)
     ended = {name: await _ended(client, job_id) for name, job_id in jobs.items()}
     assert {name: job["error_code"] for name, job in ended.items()} == {name: BAD[name][1] for name in jobs}

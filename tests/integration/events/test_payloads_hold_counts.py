@@ -18,7 +18,7 @@ from mailsift.storage.sql.tables import event
 from tests.support.installation import ended, until
 from tests.support.receiver import receiving
 from tests.support.webhooks import installed_webhooks, settings_with_receiver, verify
-from tests.support.workers import workers
+from tests.support.workers import worker_beside
 
 CANARY = "canary.person@canary-domain.example"
 FAST = JobOptions(mode=Mode.FAST, name=CANARY, metadata={CANARY: CANARY})
@@ -90,7 +90,7 @@ async def test_no_event_of_any_job_holds_an_address(
             async def told() -> bool:
                 return len(receiver.requests) == len(LISTS) + 1
 
-            with workers(settings, 1, tmp_path / "workers.log"):
+            with worker_beside(settings):
                 for job_id in made:
                     await ended(jobs, account, job_id, within=90)
                 await until(told, within=60)

@@ -23,11 +23,10 @@ from mailsift.jobs.intake import process
 from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import ReaderStuckError, take_in
 from mailsift.pipeline.errors import MailsiftError, NoThreadsError
-from tests.support.hostile_files import BAD, HEADER, LINE, in_zone
+from tests.support.hostile_files import BAD, HEADER, LINE, OF_EACH_KIND, in_zone
 from tests.support.workers import Held, signal_held
 
 MIB = 2**20
-OF_EACH_KIND = sorted({code: name for name, (_, code) in BAD.items()}.values())
 
 
 async def intake(
