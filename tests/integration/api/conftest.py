@@ -15,8 +15,7 @@ from argon2 import PasswordHasher
 from mailsift.accounts import passwords
 from mailsift.accounts.keys import Scope
 from mailsift.container import open_container
-from mailsift.runtime.api_server import listening, serve
-from mailsift.runtime.http_protocol import RequestLimits
+from mailsift.runtime.api_server import RequestLimits, listening, serve
 from mailsift.settings import Settings
 from tests.support.serving import NO_TLS
 from tests.support.workers import worker_beside
