@@ -1,6 +1,4 @@
-"""`import mailsift` in a program of one's own: the service's validator, without the service.
-
-The library's calls: `check`, `check_many`, and the same with `await`.
+"""`import mailsift` in a program of one's own: `check`, `check_many`, and the same with `await`.
 
     >>> import mailsift
     >>> found = mailsift.check("Jane.Doe@EXAMPLE.com", mode="fast")
@@ -15,10 +13,7 @@ in any thread and in any event loop, and all of them share what was learned.
 """
 
 from __future__ import annotations
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
-from mailsift.pipeline.verdict import Result, Status, Verdict
+
 import asyncio
 import math
 import os
@@ -29,10 +24,13 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack, cast
+
 import structlog
+
 from mailsift.container import Container, OtherParts
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -40,21 +38,31 @@ from mailsift.pipeline.guard import read_address
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.single import validate_fast
 from mailsift.pipeline.syntax.address import parse_cell
+from mailsift.pipeline.verdict import Result, Status, Verdict
 from mailsift.runtime.loop_thread import LoopThread
 from mailsift.settings import Settings
 
 if TYPE_CHECKING:
     import polars as pl
+
     from mailsift.pipeline.validator import Validator
 
+T = TypeVar("T")
 
-def writable(text: str) -> str:
-    """Return the text, "" for one that no file can hold: it has halves of characters in it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return ""
-    return text
+_ONE_SECONDS: Final = 20.0
+"""How long one address may take, unless the caller says otherwise."""
+_SLICE: Final = 50_000  # addresses validated at a time: bounds what lies between evidence and verdict
+_SLICES_AT_A_TIME: Final = 3  # while one slice waits for its slowest domain, others go on
+
+_DEEP: Final = (
+    "Mode deep asks mail servers from this process alone: nobody comes back to a server that says 'later' "
+    "(deferred), a provider is asked no faster than its limits allow, and without port 25 nothing is learned "
+    "(probe_unavailable). `mailsift run` does lists, with retries and over restarts."
+)
+
+
+class DeepModeWarning(UserWarning):
+    """What mode deep cannot do in a library; said once in a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,24 +90,6 @@ class CheckResult(Verdict):
             "result": str(self.result),
             "status": str(self.status),
         }
-
-
-T = TypeVar("T")
-
-_ONE_SECONDS: Final = 20.0
-"""How long one address may take, unless the caller says otherwise."""
-_SLICE: Final = 50_000  # addresses validated at a time: bounds what lies between evidence and verdict
-_SLICES_AT_A_TIME: Final = 3  # while one slice waits for its slowest domain, others go on
-
-_DEEP: Final = (
-    "Mode deep asks mail servers from this process alone: nobody comes back to a server that says 'later' "
-    "(deferred), a provider is asked no faster than its limits allow, and without port 25 nothing is learned "
-    "(probe_unavailable). `mailsift run` does lists, with retries and over restarts."
-)
-
-
-class DeepModeWarning(UserWarning):
-    """What mode deep cannot do in a library; said once in a process."""
 
 
 class CallOptions(TypedDict, total=False):
@@ -456,6 +446,15 @@ def _text(address: object) -> str:
     if not isinstance(address, str):
         raise MailsiftError("not_text", f"An address must be a string, not {type(address).__name__}.")
     return writable(address)
+
+
+def writable(text: str) -> str:
+    """Return the text, "" for one that no file can hold: it has halves of characters in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return ""
+    return text
 
 
 def _only_result(frame: pl.DataFrame) -> CheckResult:
