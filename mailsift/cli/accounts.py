@@ -1,45 +1,38 @@
-"""`mailsift users`: the people who sign in to the pages; `mailsift accounts`: the end of an account.
-
-`mailsift keys`: make, list, roll and revoke API keys.
-"""
+"""Who may: `mailsift users`, the people who sign in to the pages; `mailsift keys`; the end of an account."""
 
 from __future__ import annotations
-import sys
-from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Annotated, Any
-import typer
-from rich.table import Table
-from rich.text import Text
-from mailsift.accounts.people import Role
-from mailsift.accounts.sessions import normalized_email
-from mailsift.cli.options import JsonOption
-from mailsift.cli.service import show, with_container
-from mailsift.cli.terminal import PLAIN, console, table_of
-from mailsift.container import Container
-from mailsift.events.audit import COMMAND_LINE
-from mailsift.settings import Settings
+
 import errno
 import json
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Final
 from uuid import UUID
+
+import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import DAY, LONGEST_OVERLAP, KeyKind, MintedKey, Scope
 from mailsift.accounts.links import checked_name
+from mailsift.accounts.people import Role
+from mailsift.accounts.sessions import normalized_email
 from mailsift.cli.options import JsonOption, OwnerOption
-from mailsift.cli.service import show, with_account
+from mailsift.cli.service import show, with_account, with_container
 from mailsift.cli.streams import check_out, let_go
 from mailsift.cli.terminal import PLAIN, console, shortened, table_of
+from mailsift.container import Container
+from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.settings import Settings
 from mailsift.storage.sql.keys import KeyRow
 
-
-accounts_app = typer.Typer(no_args_is_help=True)
 users_app = typer.Typer(no_args_is_help=True)
 
 EmailArgument = Annotated[str, typer.Argument(help="The person's email address.")]
@@ -90,6 +83,12 @@ def _users_table(people: Iterable[Mapping[str, Any]]) -> Table:
     return table
 
 
+def _json_value(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    return value if isinstance(value, bool) else str(value or "")
+
+
 @users_app.command("remove")
 def remove_user(email: EmailArgument) -> None:
     """Delete a person; their sessions end, their keys and jobs stay with the account."""
@@ -115,32 +114,6 @@ def reset_user_code(email: EmailArgument) -> None:
     console.print("Their sign-in asks for no code any more.", **PLAIN)
 
 
-@accounts_app.callback()
-def about_accounts() -> None:
-    """Delete accounts."""
-
-
-@accounts_app.command("delete")
-def delete_account(
-    name: Annotated[str, typer.Argument(help="The account's name.")],
-    *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-) -> None:
-    """Delete an account for good: its jobs, lists and results, keys, webhooks, schedules and members."""
-
-    async def work(container: Container) -> None:
-        account_id = await container.jobs.find_account(name)
-        if not yes:
-            question = f"Delete the account {name} with everything that belongs to it, for good?"
-            typer.confirm(question, abort=True, err=True)
-        for row in await container.keys.list(account_id):
-            await container.keys.revoke(account_id, row.id)  # processes that know it are told
-        await container.eraser.account(account_id)
-
-    with_container(work)
-    console.print("Deleted.", **PLAIN)
-
-
 def _show_link(path: str) -> None:
     """Print the address of a page for people: below PUBLIC_URL, else where the API listens."""
     settings = Settings.from_env()
@@ -149,21 +122,15 @@ def _show_link(path: str) -> None:
     console.print("This link is shown only now, works once, and ends in three days.", **PLAIN)
 
 
-def _json_value(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="seconds")
-    return value if isinstance(value, bool) else str(value or "")
+keys_app = typer.Typer(no_args_is_help=True)
 
+KeyArgument = Annotated[UUID, typer.Argument(help="The key's id, as `mailsift keys list` shows it.")]
 
 _WIDE_FOR_KEYS: Final = 140
 """Columns of a terminal from which on everything fits."""
 _MOST_DAYS: Final = 36_525
 _KEY_COLUMNS: Final = ("id", "key", "name", "scopes", "created", "last used", "ends")
 _WIDE_KEY_COLUMNS: Final = {"scopes", "created", "last used"}
-
-keys_app = typer.Typer(no_args_is_help=True)
-
-KeyArgument = Annotated[UUID, typer.Argument(help="The key's id, as `mailsift keys list` shows it.")]
 
 
 @keys_app.command("create")
@@ -268,7 +235,9 @@ def roll_key(
     with_account(replace, account)
 
 
-async def _show_new_key(container: Container, account_id: AccountId, minted: MintedKey, *, as_json: bool) -> None:
+async def _show_new_key(
+    container: Container, account_id: AccountId, minted: MintedKey, *, as_json: bool
+) -> None:
     """Show a key this once; one that cannot be shown opens nothing."""
     secret = {"key": minted.secret, **_key_fields(minted.row)}
     try:
@@ -299,3 +268,32 @@ def _key_fields(row: KeyRow) -> dict[str, Any]:
         "origins": list(row.origins),
         **{name: at.isoformat() if at else "" for name, at in moments.items()},
     }
+
+
+accounts_app = typer.Typer(no_args_is_help=True)
+
+
+@accounts_app.callback()
+def about_accounts() -> None:
+    """Delete accounts."""
+
+
+@accounts_app.command("delete")
+def delete_account(
+    name: Annotated[str, typer.Argument(help="The account's name.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Delete an account for good: its jobs, lists and results, keys, webhooks, schedules and members."""
+
+    async def work(container: Container) -> None:
+        account_id = await container.jobs.find_account(name)
+        if not yes:
+            question = f"Delete the account {name} with everything that belongs to it, for good?"
+            typer.confirm(question, abort=True, err=True)
+        for row in await container.keys.list(account_id):
+            await container.keys.revoke(account_id, row.id)  # processes that know it are told
+        await container.eraser.account(account_id)
+
+    with_container(work)
+    console.print("Deleted.", **PLAIN)

@@ -1,45 +1,36 @@
-"""`mailsift jobs`: look after the jobs of this installation.
-
-`mailsift schedules`: lists that this installation validates again by the clock.
-"""
+"""`mailsift jobs`, and `mailsift schedules`, by which they begin again by the clock."""
 
 from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
+
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from mailsift.cli.lists import follow, working, write
+
+from mailsift.cli.lists import follow, summary_of, wait_text, working, write
 from mailsift.cli.options import LOCAL_ACCOUNT, JsonOption
 from mailsift.cli.pairs import check_writable
-from mailsift.cli.progress import summary_of, wait_text
 from mailsift.cli.service import print_json, show, with_local_account
 from mailsift.cli.terminal import PLAIN, as_text, console, shortened, table_of
 from mailsift.container import Container, open_service
 from mailsift.events.audit import COMMAND_LINE, act_as
+from mailsift.jobs.places.place import is_place
+from mailsift.jobs.schedules.models import Recheck, ScheduleSpec, ScheduleView
 from mailsift.jobs.service import JobService
-from mailsift.jobs.views import AccountId, JobId, JobView
+from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
+from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.wording import counted
 from mailsift.runtime.local_worker import LocalWorker
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import Annotated, Any
-from mailsift.cli.options import JsonOption
-from mailsift.cli.service import show, with_local_account
-from mailsift.cli.terminal import PLAIN, console, shortened, table_of
-from mailsift.container import Container
-from mailsift.jobs.places.place import is_place
-from mailsift.jobs.schedules.models import Recheck, ScheduleSpec, ScheduleView
-from mailsift.jobs.views import AccountId, JobOptions
-from mailsift.pipeline.facts import Mode
-
 
 T = TypeVar("T")
 
