@@ -22,8 +22,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.routing import Match
 
-from mailsift.accounts.passwords import LONGEST, SHORTEST
 from mailsift.accounts.people import Role, Visitor
+from mailsift.accounts.sessions import LONGEST_PASSWORD, SHORTEST_PASSWORD
 from mailsift.api.http.auth import client_of
 from mailsift.api.pages import charts, cookies, words
 from mailsift.api.pages.words import FILTERS
@@ -170,11 +170,11 @@ def load_theme() -> Theme:
         asset=asset,
         charts=charts,
         describe_trouble=describe_trouble,
-        longest_password=LONGEST,
+        longest_password=LONGEST_PASSWORD,
         provider_name=words.provider_name,
         result_name=words.result_name,
         Role=Role,
-        shortest_password=SHORTEST,
+        shortest_password=SHORTEST_PASSWORD,
         wording=words,
         zone_names=zone_names,
     )
