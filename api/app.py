@@ -14,11 +14,11 @@ from mailsift.api.http import errors
 from mailsift.api.http.inputs import Strangers
 from mailsift.api.http.middleware import CompressionMiddleware, RequestMiddleware
 from mailsift.api.http.openapi import build_openapi
-from mailsift.api.mcp.tools import BODY_BYTES as MCP_BYTES
+from mailsift.api.mcp import BODY_BYTES as MCP_BYTES
 from mailsift.api.pages.page import error_page, load_theme
 from mailsift.api.pages.visitor import look_for_visitor
 from mailsift.api.parts import ApiParts
-from mailsift.api.v1 import outcomes, suppressions
+from mailsift.api.v1 import outcomes
 from mailsift.jobs.outcomes import files as outcome_files
 
 _ABOUT: Final = (
@@ -34,8 +34,8 @@ _LARGE: Final = {
     ("POST", "/outcomes"): outcome_files.MOST_BYTES,
     ("POST", "/v1/suppressions/import"): outcome_files.MOST_BYTES,
     ("POST", "/suppressions/import"): outcome_files.MOST_BYTES,
-    ("POST", "/v1/suppressions"): suppressions.MOST_BYTES,
-    ("POST", "/v1/suppressions/remove"): suppressions.MOST_BYTES,
+    ("POST", "/v1/suppressions"): outcomes.SUPPRESSIONS_BYTES,
+    ("POST", "/v1/suppressions/remove"): outcomes.SUPPRESSIONS_BYTES,
     ("POST", "/receivers/"): outcomes.WEBHOOK_BYTES,
 }
 """Most bytes of what else has long bodies, as RequestMiddleware takes it."""

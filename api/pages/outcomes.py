@@ -23,7 +23,7 @@ from mailsift.api.pages.page import HEADERS, our_address, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.pages.words import provider_name, result_name
 from mailsift.api.parts import ApiParts, parts_of
-from mailsift.api.v1.suppressions import FILE_TYPES
+from mailsift.api.v1.outcomes import SUPPRESSION_FILE_TYPES
 from mailsift.jobs.outcomes.accuracy import GroupBy, to_csv
 from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
@@ -288,7 +288,7 @@ async def export_suppressions(
     format: SuppressionFormat = SuppressionFormat.CSV,  # noqa: A002 - the word for it
 ) -> Response:
     """Return the whole list: ours, or for Amazon SES or SendGrid."""
-    kind, extension = FILE_TYPES[format]
+    kind, extension = SUPPRESSION_FILE_TYPES[format]
     pieces = parts_of(request).suppressions.export(visitor.account_id, format)
     return await streamed(pieces, kind, f"suppressions.{extension}", HEADERS)
 
