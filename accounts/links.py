@@ -12,10 +12,17 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from mailsift.accounts.passwords import Passwords, check_password
 from mailsift.accounts.people import Members, Role, Visitor, check_owners, note
 from mailsift.accounts.second_factors import PasswordProof
-from mailsift.accounts.sessions import Sessions, digest, new_secret, normalized_email, put_password
+from mailsift.accounts.sessions import (
+    Passwords,
+    Sessions,
+    check_password,
+    digest,
+    new_secret,
+    normalized_email,
+    put_password,
+)
 from mailsift.events import audit
 from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.views import AccountId

@@ -14,12 +14,11 @@ from mailsift.api.http import errors
 from mailsift.api.http.inputs import Strangers
 from mailsift.api.http.middleware import CompressionMiddleware, RequestMiddleware
 from mailsift.api.http.openapi import build_openapi
-from mailsift.api.mcp.tools import BODY_BYTES as MCP_BYTES
-from mailsift.api.pages import ops
+from mailsift.api.mcp import BODY_BYTES as MCP_BYTES
 from mailsift.api.pages.page import error_page, load_theme
 from mailsift.api.pages.visitor import look_for_visitor
 from mailsift.api.parts import ApiParts
-from mailsift.api.v1 import outcomes, suppressions
+from mailsift.api.v1 import outcomes
 from mailsift.jobs.outcomes import files as outcome_files
 
 _ABOUT: Final = (
@@ -35,8 +34,8 @@ _LARGE: Final = {
     ("POST", "/outcomes"): outcome_files.MOST_BYTES,
     ("POST", "/v1/suppressions/import"): outcome_files.MOST_BYTES,
     ("POST", "/suppressions/import"): outcome_files.MOST_BYTES,
-    ("POST", "/v1/suppressions"): suppressions.MOST_BYTES,
-    ("POST", "/v1/suppressions/remove"): suppressions.MOST_BYTES,
+    ("POST", "/v1/suppressions"): outcomes.SUPPRESSIONS_BYTES,
+    ("POST", "/v1/suppressions/remove"): outcomes.SUPPRESSIONS_BYTES,
     ("POST", "/receivers/"): outcomes.WEBHOOK_BYTES,
 }
 """Most bytes of what else has long bodies, as RequestMiddleware takes it."""
@@ -61,7 +60,7 @@ def create_app(parts: ApiParts) -> FastAPI:
     # models are made anew that the routes have already.
     opened = [doors.find_door(door) for door in parts.doors]
     vendors = [door.router for door in opened]
-    routers = (*v1.ROUTERS, *vendors, health.router, mcp.router, *pages.ROUTERS, *ops.ROUTERS)
+    routers = (*v1.ROUTERS, *vendors, health.router, mcp.router, *pages.ROUTERS)
     app.router.routes.extend(route for router in routers for route in router.routes)
     lists = dict.fromkeys(_LISTS, parts.max_bytes)
     for door in opened:

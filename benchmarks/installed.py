@@ -16,8 +16,7 @@ from mailsift.lazy_import import import_lazily
 import_lazily("polars")  # as the command does
 
 from benchmarks.measured import cpu_by_role
-from mailsift.cli.lists import working
-from mailsift.cli.progress import summary_of
+from mailsift.cli.lists import summary_of, working
 from mailsift.container import open_service
 from mailsift.jobs.results.export import export, format_of
 from mailsift.jobs.service import JobService

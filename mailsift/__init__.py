@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from mailsift.frame_namespace import register_namespace
 
 if TYPE_CHECKING:
-    from mailsift.library import CheckResult
-    from mailsift.library.checker import (
+    from mailsift.library import (
         Checker,
+        CheckResult,
         DeepModeWarning,
         acheck,
         acheck_many,
@@ -40,17 +40,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CheckResult": "mailsift.library",
     "MailsiftError": "mailsift.pipeline.errors",
     "VerdictPolicy": "mailsift.pipeline.verdict",
 }
-"""Where the names are that are not in `mailsift.library.checker`."""
+"""Where the names are that are not in `mailsift.library`."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(_HOMES.get(name, "mailsift.library.checker")), name)
+    found = getattr(importlib.import_module(_HOMES.get(name, "mailsift.library")), name)
     globals()[name] = found
     return found
 

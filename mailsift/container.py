@@ -452,10 +452,9 @@ class Container:
     def people(self) -> People:
         """Who signs in to the pages."""
         from mailsift.accounts.links import Links, People
-        from mailsift.accounts.passwords import Passwords
         from mailsift.accounts.people import Members
         from mailsift.accounts.second_factors import SecondFactors
-        from mailsift.accounts.sessions import Sessions, SignInLimiter, normalized_email
+        from mailsift.accounts.sessions import Passwords, Sessions, SignInLimiter, normalized_email
 
         database, clock, token = self.database, self.clock, secrets.token_bytes
         passwords = Passwords(token)
@@ -484,8 +483,7 @@ class Container:
     def _single_sign_on(self, sessions: Sessions) -> SingleSignOn:
         import httpx
 
-        from mailsift.accounts.oidc import OidcClient, OidcProvider
-        from mailsift.accounts.sso import SingleSignOn, read_group_rule
+        from mailsift.accounts.sso import OidcClient, OidcProvider, SingleSignOn, read_group_rule
 
         settings = self.settings
         secret = settings.oidc_client_secret

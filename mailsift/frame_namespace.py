@@ -35,7 +35,7 @@ class FrameNamespace:
             column: of a frame: which has the addresses; "" to find it.
             options: those of `mailsift.check_many`.
         """
-        from mailsift.library.checker import check_many  # noqa: PLC0415 - see above
+        from mailsift.library import check_many  # noqa: PLC0415 - see above
 
         checked: pl.DataFrame = check_many(self._given, column=column, **options)
         return checked

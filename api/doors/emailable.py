@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors import entry, lists
+from mailsift.api.doors import entry
 from mailsift.api.doors.codes import code_table, split_address
 from mailsift.jobs.submissions import one_piece
 from mailsift.pipeline.errors import MailsiftError
@@ -91,9 +91,9 @@ async def create_batch(request: Request) -> Response:
     call = await _entry.admit(request, Scope.JOBS_WRITE)
     entry.refuse_callback(call.params.get("url"))
     emails = listed_emails(call.params.get("emails"))
-    lines = await asyncio.to_thread(lists.emails_as_lines, emails, "emails", most=_MOST)
-    options = lists.job_options(Door.EMAILABLE, "batch", column="email")
-    job_id = await lists.submit(call, one_piece(lines), options)
+    lines = await asyncio.to_thread(entry.emails_as_lines, emails, "emails", most=_MOST)
+    options = entry.job_options(Door.EMAILABLE, "batch", column="email")
+    job_id = await entry.submit(call, one_piece(lines), options)
     return JSONResponse({"message": "Batch successfully created.", "id": job_id.hex})
 
 
@@ -108,26 +108,26 @@ def listed_emails(emails: object) -> object:
 async def batch_status(request: Request) -> Response:
     """Tell how far a batch is; when it has ended, or with `partial`, what its addresses came to."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await lists.get_job(call, lists.text_in(call.params, "id"))
+    view = await entry.get_job(call, entry.text_in(call.params, "id"))
     partial = entry.switch_in(call.params, "partial")
     if view.state not in ENDED and not (partial and view.processed):
         text = "Your batch is being processed."
         return JSONResponse({"message": text, "processed": view.processed, "total": view.total})
     if not view.processed:
         raise MailsiftError("no_results_yet", view.error_detail or "The batch has no results.")
-    counted = await lists.tally(call, view, CODES)
-    rows, _ = await lists.rows_of(call, view, first=0, most=_MOST)
+    counted = await entry.tally(call, view, CODES)
+    rows, _ = await entry.rows_of(call, view, first=0, most=_MOST)
     states = {state: counted.of(state) for state in _STATES}
     content = {
         "message": "Batch verification completed.",
-        "id": lists.text_in(call.params, "id"),
+        "id": entry.text_in(call.params, "id"),
         "total_counts": {**states, "processed": counted.rows, "total": view.total},
         "reason_counts": {reason: counted.of(reason, 1) for _, reason in sorted(CODES.codes)},
     }
     return await asyncio.to_thread(_with_rows, content, rows)
 
 
-def _with_rows(content: Mapping[str, Any], rows: Sequence[lists.JudgedRow]) -> Response:
+def _with_rows(content: Mapping[str, Any], rows: Sequence[entry.JudgedRow]) -> Response:
     """Write a batch with its rows, which takes seconds for a long one: nobody else is to wait for that."""
     return JSONResponse({**content, "emails": [shape(row.email, row.verdict) for row in rows]})
 

@@ -1,37 +1,81 @@
-"""How a request comes in at a door: its parameters wherever they stand, its key, and who that is.
+"""How a request comes in at a door: its parameters wherever they stand, its key, who that is, and its list.
 
-What is wrong with a parameter is told as a `bad_request`.
+What is wrong with a parameter or a list is told as a `bad_request`. Lists are ordinary jobs, with a number
+for clients that know no other ids; what else may be wrong with them are errors of JobService.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from json import JSONDecodeError
-from typing import Any, Final
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any, Final
 from urllib.parse import parse_qsl
+from uuid import UUID
 
+import polars as pl
 from fastapi import APIRouter, Request
+from fastapi.responses import Response
 from pydantic import TypeAdapter, ValidationError
 from starlette.datastructures import FormData
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Caller, Scope
-from mailsift.api.http.forms import FormReader
+from mailsift.api.doors.codes import Code, CodeTable
+from mailsift.api.http.downloads import Download, SpooledWriter, attachment
 from mailsift.api.http.inputs import BROKEN, FORM, Email, Strangers, media_type, read_body, read_json
+from mailsift.api.http.uploads import FormReader, printable_name
 from mailsift.api.parts import ApiParts, parts_of
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.jobs.columns import (
+    JUDGED_ADDRESS,
+    VERDICT_PREFIX,
+    cell_text,
+    column_id,
+    names_metadata,
+    read_address_place,
+    read_names,
+)
+from mailsift.jobs.results.browse import RowFilter
+from mailsift.jobs.results.export import ExportFormat, export
+from mailsift.jobs.submissions import json_lines
+from mailsift.jobs.views import JobId, JobOptions, JobView
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.single import SingleOptions, SingleValidator
+from mailsift.pipeline.verdict import Result
+from mailsift.storage.sql.jobs import job_not_found
+from mailsift.storage.states import JobState
 
 Params = Mapping[str, Any]
 _FORM: Final = "application/x-www-form-urlencoded"
 _FIELD_BYTES: Final = 16_384
 _FORM_FIELDS: Final = 20
-_EMAIL: Final = TypeAdapter[str](Email)
-_TRUE: Final = frozenset({"1", "true", "yes"})
+
+UNLIMITED: Final = 1_000_000_000
+"""What is told where clients ask for credits: nobody counts them here."""
+
+
+@dataclass(frozen=True, slots=True)
+class VendorDoor:
+    """All there is of a door."""
+
+    router: APIRouter  # its paths, none of which is in our OpenAPI description
+    show: Callable[[str, MailsiftError, int], VendorError]  # what it says of a path, an error, a status
+    large: Mapping[tuple[str, str], int]  # most bytes of the bodies of (method, path) that take long ones
+
+
+@dataclass(frozen=True, slots=True)
+class VendorError:
+    """An error as a vendor's clients understand it; `content` is its JSON."""
+
+    content: Mapping[str, Any]
+    status: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +121,6 @@ class VendorCall:
     def options(self, deadline: float, mode: Mode = Mode.DEEP) -> SingleOptions:
         """Return how to look at an address; `deadline` is in seconds."""
         return SingleOptions(mode, deadline, owner=self.caller.owner)
-
-
-@dataclass(frozen=True, slots=True)
-class VendorError:
-    """An error as a vendor's clients understand it; `content` is its JSON."""
-
-    content: Mapping[str, Any]
-    status: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +197,6 @@ def strangers_of(request: Request) -> Strangers:
     return strangers
 
 
-@dataclass(frozen=True, slots=True)
-class VendorDoor:
-    """All there is of a door."""
-
-    router: APIRouter  # its paths, none of which is in our OpenAPI description
-    show: Callable[[str, MailsiftError, int], VendorError]  # what it says of a path, an error, a status
-    large: Mapping[tuple[str, str], int]  # most bytes of the bodies of (method, path) that take long ones
-
-
 async def read_params(
     request: Request, take: Callable[[int], None] = lambda _: None, *, listed: str = ""
 ) -> Params:
@@ -213,6 +240,9 @@ async def _texts_of_form(request: Request, body: bytes) -> list[tuple[str, str]]
     return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
 
 
+_EMAIL: Final = TypeAdapter[str](Email)
+
+
 def email_in(params: Params, name: str = "email") -> str:
     """Return the address that is to be validated; bad syntax is a verdict, not an error."""
     try:
@@ -242,10 +272,19 @@ def number_in(params: Params, name: str, usual: int, *, least: int = 1, most: in
         raise MailsiftError("bad_request", f"`{name}` isn’t a number.") from None
 
 
+_TRUE: Final = frozenset({"1", "true", "yes"})
+
+
 def switch_in(params: Params, name: str, *, usual: bool = False) -> bool:
     """Return a switch, which clients write in many ways."""
     value = params.get(name)
     return usual if value is None or value == "" else str(value).lower() in _TRUE
+
+
+def text_in(params: Params, name: str) -> str:
+    """Return a parameter as text, without what none can hold; "" where there is none."""
+    value = params.get(name)
+    return "" if value is None else BROKEN.sub("", str(value))
 
 
 def refuse_callback(value: object) -> None:
@@ -255,7 +294,201 @@ def refuse_callback(value: object) -> None:
         raise MailsiftError("bad_request", text)
 
 
-UNLIMITED: Final = 1_000_000_000
-"""What is told where clients ask for credits: nobody counts them here."""
 LIST_BYTES: Final = 16 * 1024**2
 """What a list as JSON may have."""
+
+CAME_BY: Final = "door"
+"""Member of a job's metadata: the door its list came by."""
+_RESULT, _ROLE = f"{VERDICT_PREFIX}result", f"{VERDICT_PREFIX}is_role_based"
+
+
+def job_options(
+    door: Door, name: str, *, column: str = "", kept: Mapping[str, str] | None = None
+) -> JobOptions:
+    """Return the options of a list that came by a door, which finds what it `kept` again with the job."""
+    return JobOptions(
+        column=column, name=printable_name(name), metadata={CAME_BY: door.value, **(kept or {})}
+    )
+
+
+async def submit(call: VendorCall, pieces: AsyncIterator[bytes], options: JobOptions) -> JobId:
+    """Start the job of a list."""
+    submitted = await call.parts.jobs.receive(
+        call.caller.account_id, pieces, options, source_name=options.name
+    )
+    return submitted.job_id
+
+
+def emails_as_lines(emails: object, name: str, *, most: int) -> bytes:
+    """Write addresses as JSON lines, if they are a list of texts, and not too long a one."""
+    if not isinstance(emails, Sequence) or isinstance(emails, str) or not emails:
+        raise MailsiftError("bad_request", f"`{name}` must be a list of addresses.")
+    if len(emails) > most:
+        raise MailsiftError("bad_request", f"`{name}` can have at most {most:,} addresses.")
+    return json_lines({"email": listed_email(email, name)} for email in emails)
+
+
+def supplied_rows(rows: object, *, most: int) -> list[dict[str, Any]]:
+    """Return the rows of `input`, which were sent as objects, as lists of cells or as bare addresses."""
+    if not isinstance(rows, list) or not 1 <= len(rows) <= most:
+        raise MailsiftError("bad_request", f"`input` must be a list of 1 to {most:,} rows.")
+    return [_as_row(row) for row in rows]
+
+
+def _as_row(row: object) -> dict[str, Any]:
+    if isinstance(row, str):
+        row = {"email": row}
+    if isinstance(row, list):
+        row = {str(place): cell for place, cell in enumerate(row)}
+    if not isinstance(row, dict):
+        raise MailsiftError("bad_request", "A row of `input` must be an object, a list or an address.")
+    text = json.dumps(row, ensure_ascii=False)
+    # as in other doors, what is no text refuses no other row
+    return json.loads(BROKEN.sub("\N{REPLACEMENT CHARACTER}", text)) if BROKEN.search(text) else row
+
+
+async def find_job(call: VendorCall, text: object) -> JobView:
+    """Return the job with this number."""
+    try:
+        number = int(str(text))
+    except ValueError:
+        raise job_not_found() from None
+    jobs = call.parts.jobs
+    return await jobs.get(call.caller.account_id, await jobs.numbered(call.caller.account_id, number))
+
+
+async def get_job(call: VendorCall, text: object) -> JobView:
+    """Return the job with this id."""
+    try:
+        job_id = JobId(UUID(str(text)))
+    except ValueError:
+        raise job_not_found() from None
+    return await call.parts.jobs.get(call.caller.account_id, job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """A row with a verdict: the cell that was judged, all cells by name, and the 13 fields."""
+
+    email: str
+    cells: Mapping[str, str]
+    verdict: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many rows were called what; `rows` have a verdict so far."""
+
+    by_code: Mapping[Code, int]
+
+    @property
+    def rows(self) -> int:
+        """How many rows have a verdict."""
+        return sum(self.by_code.values())
+
+    def of(self, word: str, place: int = 0) -> int:
+        """Return how many rows have this word at this place of their code."""
+        return sum(count for code, count in self.by_code.items() if code[place] == word)
+
+
+async def tally(call: VendorCall, view: JobView, table: CodeTable) -> Tally:
+    """Count a job's rows by what they are called; of one that runs, as if no address were a role's."""
+    account_id, counts = call.caller.account_id, dict[Code, int]()
+    found: list[tuple[Result, bool, int]] = []
+    with SuppressCodes("no_results_yet"):
+        if view.state is JobState.COMPLETED:
+            async with call.parts.jobs.browser.results(account_id, view.id) as results:
+                found = await asyncio.to_thread(_count_results, results)
+        else:
+            breakdown = await call.parts.jobs.browser.breakdown(account_id, view.id)
+            found = [(Result(one.result), False, one.rows) for one in breakdown.reasons]
+    for result, role, rows in found:
+        code = table.named(result, role=role)
+        counts[code] = counts.get(code, 0) + rows
+    return Tally(counts)
+
+
+def _count_results(results: Path) -> list[tuple[Result, bool, int]]:
+    frame = pl.scan_parquet(results, glob=False).group_by(_RESULT, _ROLE).len().collect()
+    return [(Result(result), bool(role), rows) for result, role, rows in frame.iter_rows()]
+
+
+async def rows_of(
+    call: VendorCall, view: JobView, *, first: int, most: int, only: pl.Expr | None = None
+) -> tuple[list[JudgedRow], int]:
+    """Return `most` rows of a job behind the `first`, and how many there are: of all, or of `only` those."""
+    account_id = call.caller.account_id
+    history = await call.parts.jobs.history(account_id, view.id, runs=0)
+    async with call.parts.jobs.browser.selection(account_id, view.id, RowFilter()) as found:
+        return await asyncio.to_thread(read_rows, found.results, history.column, first, most, only)
+
+
+def read_rows(
+    results: Path, column: str, first: int, most: int, only: pl.Expr | None = None
+) -> tuple[list[JudgedRow], int]:
+    """Return the same of a file of results, the address column of which is called so."""
+    frame, names = pl.scan_parquet(results, glob=False), read_names(results)
+    schema = frame.collect_schema()
+    if only is not None:
+        frame = frame.filter(only)
+    total = int(frame.select(pl.len()).collect().item())
+    texts = [cell_text(id_, schema[id_]) for id_ in names]
+    ours = [name for name in schema if name not in names]
+    page = frame.select(*texts, *ours).slice(first, most).collect()
+    address = column_id(read_address_place(results, column))
+    return [_judged_row(values, names, address) for values in page.iter_rows(named=True)], total
+
+
+def _judged_row(values: Mapping[str, Any], names: dict[str, str], address: str) -> JudgedRow:
+    cells: dict[str, str] = {}
+    for id_, name in names.items():
+        cells.setdefault(name, values[id_])  # of equal names the first is meant
+    verdict = {
+        name.removeprefix(VERDICT_PREFIX): value for name, value in values.items() if name not in names
+    }
+    return JudgedRow(values[address], cells, verdict)
+
+
+def first_of_each() -> pl.Expr:
+    """Return which rows are the first with their address; what is no address stays."""
+    address = pl.col(JUDGED_ADDRESS)
+    return address.is_first_distinct() | (address == "")
+
+
+async def as_csv(
+    call: VendorCall, view: JobView, columns: Mapping[str, pl.Expr], *, only: pl.Expr | None = None
+) -> Response:
+    """Return a job's rows as CSV, safe to open as every CSV of ours: the customer's columns, then these."""
+    async with AsyncExitStack() as stack:
+        account_id, jobs = call.caller.account_id, call.parts.jobs
+        found = await stack.enter_async_context(jobs.browser.selection(account_id, view.id, RowFilter()))
+        writer = SpooledWriter(account_id, partial(_write_csv, found.results, columns, only))
+        await writer.open(stack)
+        headers = {"Content-Disposition": attachment(f"{Path(view.name).stem or 'list'}.csv")}
+        return Download(
+            writer.pieces(), stack.pop_all(), media_type="application/octet-stream", headers=headers
+        )
+
+
+def _write_csv(results: Path, columns: Mapping[str, pl.Expr], only: pl.Expr | None, out: IO[bytes]) -> None:
+    frame, names = pl.scan_parquet(results, glob=False), read_names(results)
+    if only is not None:
+        frame = frame.filter(only)
+    places = range(len(names), len(names) + len(columns))
+    added = [made.alias(column_id(place)) for place, made in zip(places, columns.values(), strict=True)]
+    with TemporaryDirectory() as folder:
+        recoded = Path(folder) / "recoded.parquet"
+        titles = names_metadata([*names.values(), *columns])
+        frame.select(*names, *added).sink_parquet(recoded, metadata=titles, engine="streaming")
+        export(recoded, out, format=ExportFormat.CSV)
+
+
+async def mean_score(call: VendorCall, view: JobView) -> float:
+    """Return the mean score of a job's rows."""
+    async with call.parts.jobs.browser.results(call.caller.account_id, view.id) as results:
+        return await asyncio.to_thread(_mean_score, results)
+
+
+def _mean_score(results: Path) -> float:
+    score = pl.col(f"{VERDICT_PREFIX}score").mean()
+    return round(pl.scan_parquet(results, glob=False).select(score).collect().item() or 0.0, 2)

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors import entry, lists
+from mailsift.api.doors import entry
 from mailsift.api.doors.codes import code_table, normal_form, split_address
 from mailsift.api.http.responses import iso_utc
 from mailsift.jobs.views import JobView
@@ -90,8 +90,8 @@ async def verify_batch(request: Request) -> Response:
     """Take a list, one address a line or a CSV file, and start its job."""
     call = await _entry.admit(request, Scope.JOBS_WRITE, dict(request.query_params))
     entry.refuse_callback(request.headers.get("x-kickbox-callback"))
-    options = lists.job_options(Door.KICKBOX, request.headers.get("x-kickbox-filename") or "batch.csv")
-    job_id = await lists.submit(call, request.stream(), options)
+    options = entry.job_options(Door.KICKBOX, request.headers.get("x-kickbox-filename") or "batch.csv")
+    job_id = await entry.submit(call, request.stream(), options)
     return _respond(call, {"id": number_of(job_id), **_DONE})
 
 
@@ -99,8 +99,8 @@ async def verify_batch(request: Request) -> Response:
 async def batch_status(request: Request, number: int) -> Response:
     """Tell how far a batch is, and where its results are."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await lists.find_job(call, number)
-    counted = await lists.tally(call, view, CODES)
+    view = await entry.find_job(call, number)
+    counted = await entry.tally(call, view, CODES)
     content = {
         "id": number,
         "name": view.name,
@@ -111,17 +111,17 @@ async def batch_status(request: Request, number: int) -> Response:
         **_progress(view, counted),
     }
     if view.state is JobState.COMPLETED:
-        stats = {"sendex": await lists.mean_score(call, view) / 100, "addresses": counted.rows}
+        stats = {"sendex": await entry.mean_score(call, view) / 100, "addresses": counted.rows}
         content["stats"] = _classes(counted) | stats
         content["download_url"] = str(request.url_for("kickbox_results", number=number))
     return _respond(call, {**content, **_DONE})
 
 
-def _classes(counted: lists.Tally) -> dict[str, Any]:
+def _classes(counted: entry.Tally) -> dict[str, Any]:
     return {name: counted.of(name) for name in _CLASSES}
 
 
-def _progress(view: JobView, counted: lists.Tally) -> dict[str, Any]:
+def _progress(view: JobView, counted: entry.Tally) -> dict[str, Any]:
     if view.state is not JobState.RUNNING:
         return {}
     left = {"total": view.total, "unprocessed": max(0, view.total - counted.rows)}
@@ -138,8 +138,8 @@ def _duration(view: JobView) -> int:
 async def batch_results(request: Request, number: int) -> Response:
     """Hand out a batch as CSV; this needs the key, too."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await lists.find_job(call, number)
-    return await lists.as_csv(call, view, {"Result": CODES.column(0), "Reason": CODES.column(1)})
+    view = await entry.find_job(call, number)
+    return await entry.as_csv(call, view, {"Result": CODES.column(0), "Reason": CODES.column(1)})
 
 
 DOOR: Final = entry.VendorDoor(_router, show, {("PUT", _BATCH): 1 << 40})

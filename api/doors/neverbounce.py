@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors import entry, lists
+from mailsift.api.doors import entry
 from mailsift.api.doors.codes import address_parts, code_table, normal_form, split_address
 from mailsift.api.http.uploads import printable_name
 from mailsift.jobs.columns import VERDICT_PREFIX
@@ -185,9 +185,9 @@ async def create(request: Request) -> Response:
     if params.get("input_location", "supplied") != "supplied":
         raise MailsiftError("bad_request", "Send the list itself; remote URLs aren’t fetched.")
     lines = await asyncio.to_thread(_lines, params.get("input"))
-    name = printable_name(lists.text_in(params, "filename")) or "list"
+    name = printable_name(entry.text_in(params, "filename")) or "list"
     if entry.switch_in(params, "auto_start"):
-        job_id = await lists.submit(call, one_piece(lines), lists.job_options(Door.NEVERBOUNCE, name))
+        job_id = await entry.submit(call, one_piece(lines), entry.job_options(Door.NEVERBOUNCE, name))
     else:
         job_id = (await call.parts.drafts.receive(account_id, one_piece(lines), name)).id
     return _success(call, job_id=number_of(job_id))
@@ -200,7 +200,7 @@ async def parse(request: Request) -> Response:
     await call.parts.drafts.inspect(call.caller.account_id, draft.id)
     if entry.switch_in(call.params, "auto_start"):
         await _start(call, draft)
-    return _success(call, queue_id=lists.text_in(call.params, "job_id"))
+    return _success(call, queue_id=entry.text_in(call.params, "job_id"))
 
 
 @_route("jobs/start")
@@ -209,7 +209,7 @@ async def start(request: Request) -> Response:
     call, draft = await _draft(request)
     _refuse_sample(call.params)
     await _start(call, draft)
-    return _success(call, queue_id=lists.text_in(call.params, "job_id"))
+    return _success(call, queue_id=entry.text_in(call.params, "job_id"))
 
 
 @_route("jobs/status")
@@ -229,7 +229,7 @@ async def results(request: Request) -> Response:
     call = await _entry.admit(request, Scope.JOBS_READ)
     view, page, most = await _job(call), _page(call), _page_size(call)
     only = _row_condition(call.params, duplicates=True)
-    rows, total = await lists.rows_of(call, view, first=(page - 1) * most, most=most, only=only)
+    rows, total = await entry.rows_of(call, view, first=(page - 1) * most, most=most, only=only)
     asked = {name: int(entry.switch_in(call.params, name, usual=True)) for name in _SEGMENTS}
     return _success(
         call,
@@ -245,7 +245,7 @@ async def search(request: Request) -> Response:
     """Find jobs among the newest."""
     call = await _entry.admit(request, Scope.JOBS_READ)
     page, most, params = _page(call), _page_size(call), call.params
-    asked = {name: value for name in _SEARCHED if (value := lists.text_in(params, name))}
+    asked = {name: value for name in _SEARCHED if (value := entry.text_in(params, name))}
     drafts = [_brief_draft(one) for one in await call.parts.drafts.waiting(call.caller.account_id)]
     found = [*drafts, *(_search_entry(view) for view in await _newest(call))]
     matching = [
@@ -268,7 +268,7 @@ async def download(request: Request) -> Response:
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", "The job hasn’t finished yet.")
     only = _row_condition(call.params, duplicates=entry.switch_in(call.params, "include_duplicates"))
-    return await lists.as_csv(call, view, _columns(call.params), only=only)
+    return await entry.as_csv(call, view, _columns(call.params), only=only)
 
 
 @_route("jobs/delete")
@@ -288,7 +288,7 @@ async def delete(request: Request) -> Response:
 
 def _lines(rows: object) -> bytes:
     """Write the rows of a list as JSON lines, which takes a while: nobody else is to wait for that."""
-    return json_lines(lists.supplied_rows(rows, most=_MOST))
+    return json_lines(entry.supplied_rows(rows, most=_MOST))
 
 
 def _refuse_sample(params: entry.Params) -> None:
@@ -297,12 +297,12 @@ def _refuse_sample(params: entry.Params) -> None:
 
 
 async def _job(call: entry.VendorCall) -> JobView:
-    return await lists.find_job(call, lists.text_in(call.params, "job_id"))
+    return await entry.find_job(call, entry.text_in(call.params, "job_id"))
 
 
 async def _find_draft(call: entry.VendorCall) -> Draft | None:
     """Return the list with this number if it has not been started."""
-    number = lists.text_in(call.params, "job_id")
+    number = entry.text_in(call.params, "job_id")
     waiting = await call.parts.drafts.waiting(call.caller.account_id)
     return next((one for one in waiting if str(number_of(one.id)) == number), None)
 
@@ -317,7 +317,7 @@ async def _draft(request: Request) -> tuple[entry.VendorCall, Draft]:
 
 
 async def _start(call: entry.VendorCall, draft: Draft) -> JobId:
-    options = lists.job_options(Door.NEVERBOUNCE, draft.name)
+    options = entry.job_options(Door.NEVERBOUNCE, draft.name)
     return await call.parts.drafts.start(call.caller.account_id, draft.id, options)
 
 
@@ -382,7 +382,7 @@ def _entry_of(listed: JobView | Draft, status: str, total: dict[str, int]) -> di
 
 
 async def _job_status(call: entry.VendorCall, view: JobView) -> dict[str, Any]:
-    counted = await lists.tally(call, view, CODES)
+    counted = await entry.tally(call, view, CODES)
     brief = _search_entry(view)
     brief["total"] |= {name: counted.of(name) for name in _NUMBERS}
     if counted.rows:
@@ -390,7 +390,7 @@ async def _job_status(call: entry.VendorCall, view: JobView) -> dict[str, Any]:
     return brief
 
 
-def _shape_row(row: lists.JudgedRow) -> dict[str, Any]:
+def _shape_row(row: entry.JudgedRow) -> dict[str, Any]:
     content = {**shape(row.verdict), "address_info": parts_of_address(row.email)}
     return {"data": dict(row.cells), "verification": content}
 
@@ -400,12 +400,12 @@ def _row_condition(params: entry.Params, *, duplicates: bool) -> pl.Expr:
     named = any(name in params for name in _SEGMENTS)
     words = [word for name, word in _SEGMENTS.items() if entry.switch_in(params, name, usual=not named)]
     of_class = CODES.column(0).is_in(words)
-    return of_class if duplicates else of_class & lists.first_of_each()
+    return of_class if duplicates else of_class & entry.first_of_each()
 
 
 def _columns(params: entry.Params) -> dict[str, pl.Expr]:
     """Return the columns that are to stand beside the customer's."""
-    yes, no = _YES_NO.get(lists.text_in(params, "binary_operators_type"), _YES_NO["BIN_1_0"])
+    yes, no = _YES_NO.get(entry.text_in(params, "binary_operators_type"), _YES_NO["BIN_1_0"])
     field = VERDICT_PREFIX.__add__
     parts = address_parts()
 

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors import entry, lists
+from mailsift.api.doors import entry
 from mailsift.api.doors.codes import code_table, normal_form, split_address
 from mailsift.api.http.responses import iso_utc
 from mailsift.jobs.results.export import csv_lines, defused
@@ -98,9 +98,9 @@ async def create_bulk(request: Request) -> Response:
     """Take a list and start its job."""
     call = await _entry.admit(request, Scope.JOBS_WRITE)
     entry.refuse_callback(call.params.get("webhook"))
-    lines = await asyncio.to_thread(lists.emails_as_lines, call.params.get("input"), "input", most=_MOST)
-    job_id = await lists.submit(
-        call, one_piece(lines), lists.job_options(Door.REACHER, "bulk", column="email")
+    lines = await asyncio.to_thread(entry.emails_as_lines, call.params.get("input"), "input", most=_MOST)
+    job_id = await entry.submit(
+        call, one_piece(lines), entry.job_options(Door.REACHER, "bulk", column="email")
     )
     return JSONResponse({"job_id": number_of(job_id)})
 
@@ -110,8 +110,8 @@ async def create_bulk(request: Request) -> Response:
 async def bulk_status(request: Request, number: int) -> Response:
     """Tell how far a list is."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await lists.find_job(call, number)
-    counted = await lists.tally(call, view, CODES)
+    view = await entry.find_job(call, number)
+    counted = await entry.tally(call, view, CODES)
     return JSONResponse(
         {
             "job_id": number,
@@ -132,24 +132,24 @@ async def bulk_status(request: Request, number: int) -> Response:
 async def bulk_results(request: Request, number: int) -> Response:
     """Give some of a list's results."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await lists.find_job(call, number)
+    view = await entry.find_job(call, number)
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", view.error_detail or "The job is still running.")
     first = entry.number_in(call.params, "offset", 0, least=0, most=1 << 32)
-    form = lists.text_in(call.params, "format") or "json"
+    form = entry.text_in(call.params, "format") or "json"
     if form not in _FORMS:
         raise MailsiftError("bad_request", "`format` is json or csv.")
     write, usual, longest = _FORMS[form]
     most = entry.number_in(call.params, "limit", usual, most=longest)
-    rows, _ = await lists.rows_of(call, view, first=first, most=most)
+    rows, _ = await entry.rows_of(call, view, first=first, most=most)
     return await asyncio.to_thread(write, rows)  # which takes a while: nobody else is to wait for that
 
 
-def _as_json(rows: Sequence[lists.JudgedRow]) -> Response:
+def _as_json(rows: Sequence[entry.JudgedRow]) -> Response:
     return JSONResponse({"results": [shape(row.email, row.verdict) for row in rows]})
 
 
-def _as_csv(rows: Sequence[lists.JudgedRow]) -> Response:
+def _as_csv(rows: Sequence[entry.JudgedRow]) -> Response:
     """Write what JSON has, each value under its way there: `syntax.domain`."""
     told = [dict(_flat(shape(row.email, row.verdict))) for row in rows]
     names = list(map(list, told[:1]))

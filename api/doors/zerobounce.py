@@ -13,7 +13,7 @@ from starlette.datastructures import UploadFile
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors import entry, lists
+from mailsift.api.doors import entry
 from mailsift.api.doors.codes import address_parts, code_table, split_address
 from mailsift.api.http.uploads import file_pieces
 from mailsift.jobs.columns import VERDICT_PREFIX
@@ -154,8 +154,8 @@ async def send_file(request: Request) -> Response:
         kept = (
             {} if entry.switch_in(call.params, "remove_duplicate", usual=True) else {_KEEP_REPEATED: "true"}
         )
-        options = lists.job_options(Door.ZEROBOUNCE, file.filename or "", column=str(column), kept=kept)
-        job_id = await lists.submit(call, file_pieces(file), options)
+        options = entry.job_options(Door.ZEROBOUNCE, file.filename or "", column=str(column), kept=kept)
+        job_id = await entry.submit(call, file_pieces(file), options)
     content = {"file_name": options.name, "file_id": str(job_id)}
     return JSONResponse({"success": True, "message": "File Accepted", **content})
 
@@ -183,8 +183,8 @@ async def get_file(request: Request) -> Response:
     call, view = await _file(request, Scope.JOBS_READ)
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", "The file isn’t ready yet.")
-    only = None if _KEEP_REPEATED in view.options.metadata else lists.first_of_each()
-    return await lists.as_csv(call, view, _columns(), only=only)
+    only = None if _KEEP_REPEATED in view.options.metadata else entry.first_of_each()
+    return await entry.as_csv(call, view, _columns(), only=only)
 
 
 @_router.get("/v2/deletefile")
@@ -197,7 +197,7 @@ async def delete_file(request: Request) -> Response:
 
 async def _file(request: Request, scope: Scope) -> tuple[entry.VendorCall, JobView]:
     call = await _entry.admit(request, scope)
-    return call, await lists.get_job(call, lists.text_in(call.params, "file_id"))
+    return call, await entry.get_job(call, entry.text_in(call.params, "file_id"))
 
 
 def _name(view: JobView) -> dict[str, str]:

@@ -1,33 +1,43 @@
-"""How a list comes in over HTTP: JSON, a form with a file, or the file itself as the body."""
+"""How a list comes in over HTTP, and what to do with it: JSON, a form with a file, or the file itself.
+
+Forms (multipart/form-data, RFC 7578) are read as they may be written, and refused with the cause.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias
+from urllib.parse import unquote_to_bytes
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import (
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
 )
-from starlette.datastructures import UploadFile
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import FormData, Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from typing_extensions import override
 
 from mailsift.accounts.people import LONGEST_RETENTION
-from mailsift.api.http.forms import form_of
 from mailsift.api.http.inputs import (
     BROKEN,
     FORM,
     JSON,
+    WHOLE,
     Amount,
     Count,
     Email,
@@ -41,11 +51,11 @@ from mailsift.api.http.inputs import (
     unfit_body,
     unfit_fields,
 )
-from mailsift.api.http.policies import TierPolicyBody
 from mailsift.jobs.submissions import json_lines, one_piece
 from mailsift.jobs.views import JobOptions, Priority
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.tiers import Tier, TierPolicy
 
 JSON_BYTES: Final = 16 * 1024**2
 """What a list as JSON may have; longer ones come as a file."""
@@ -55,7 +65,6 @@ MAX_AGE: Final = (
     "maximum age in seconds of a mail server's answer that is reused, a day if left out; if given, older"
     " outcomes no longer count either"
 )
-_PIECE: Final = 1 << 20
 _RAW: Final = "application/octet-stream"
 RAW_TYPES: Final = (
     "text/csv",
@@ -81,6 +90,42 @@ def _from_json(value: Any) -> Any:
         raise ValueError("expected a JSON object") from None
 
 
+NeverSend: TypeAlias = Literal[Tier.REVIEW, Tier.REMOVE]
+
+_TIERS: Final = TierPolicy()
+
+_Score: TypeAlias = Annotated[int, Field(ge=0, le=100), WHOLE]
+
+
+class TierPolicyBody(BaseModel):
+    """What to do with an address of which this holds, of several the strictest; the invalid is removed."""
+
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
+
+    complained: NeverSend = Field(default=Tier.REMOVE, description="the recipient called a message spam")
+    unsubscribed: NeverSend = Tier.REMOVE
+    suppressed: NeverSend = Field(default=Tier.REMOVE, description="on the account's suppression list")
+    disposable: Tier = Field(default=_TIERS.disposable)
+    mailbox_full: Tier = Field(default=_TIERS.mailbox_full)
+    catch_all: Tier = Field(default=_TIERS.catch_all)
+    unverifiable: Tier = Field(
+        default=_TIERS.unverifiable, description="the provider answers the same for every mailbox"
+    )
+    unknown: Tier = Field(default=_TIERS.unknown, description="could not be decided this time")
+    passed: Tier = Field(
+        default=_TIERS.passed, description="good as far as the mode checks; it asks no mailbox"
+    )
+    suggestion: Tier = Field(default=_TIERS.suggestion, description="another address was probably meant")
+    role: Tier = Field(default=_TIERS.role, description="info@, sales@")
+    free: Tier = Field(default=_TIERS.free, description="at a provider of free mailboxes")
+    low_score: Tier = Field(default=_TIERS.low_score, description="the score is below `minimum_score`")
+    minimum_score: _Score = Field(default=_TIERS.minimum_score)
+
+    def policy(self) -> TierPolicy:
+        """Return what the engine takes."""
+        return TierPolicy(**self.model_dump())
+
+
 _TEXT: Final = TypeAdapter(ShortText).json_schema()
 Metadata = Annotated[
     dict[ShortText, ShortText],
@@ -91,7 +136,6 @@ Metadata = Annotated[
         {"type": "object", "maxProperties": 20, "propertyNames": _TEXT, "additionalProperties": _TEXT}
     ),
 ]
-
 
 PlaceText = Annotated[str, Field(max_length=8_192)]
 Policy = Annotated[TierPolicyBody | None, BeforeValidator(_from_json)]
@@ -338,6 +382,103 @@ def _checked_options(values: Mapping[str, Any], where: str) -> UploadOptions:
         return UploadOptions.model_validate(values)
     except ValidationError as error:
         raise unfit_fields(error, where) from None
+
+
+_PREAMBLE_BYTES: Final = 8_192
+_FILENAME: Final = re.compile(rb";\s*filename\s*=(?!\s*\"=\?)", re.IGNORECASE)
+"""A plain one: .NET writes an encoded word (RFC 2047) beside the name of RFC 5987."""
+_EXTENDED: Final = re.compile(rb";\s*filename\*\s*=\s*\"?[\w.-]+'[^']*'([^;\"\s]*)", re.IGNORECASE)
+
+
+@asynccontextmanager
+async def form_of(request: Request, *, fields: int, field_bytes: int) -> AsyncIterator[FormData]:
+    """Give the form of a request, with a file at most.
+
+    Raises:
+        MailsiftError: `bad_request`, with what is wrong.
+    """
+    form = await FormReader(request.headers, request.stream(), fields=fields, field_bytes=field_bytes).parse()
+    try:
+        yield form
+    finally:
+        await form.close()
+
+
+class FormReader(MultiPartParser):
+    """Reads a form with a preamble or without, and takes none for whole that breaks off.
+
+    At most `files` of its parts are files, and `fields` of them texts, of `field_bytes` each.
+    """
+
+    def __init__(
+        self, headers: Headers, pieces: AsyncIterator[bytes], *, files: int = 1, fields: int, field_bytes: int
+    ) -> None:
+        self._has_ended = False
+        super().__init__(
+            headers,
+            self._without_preamble(pieces),
+            max_files=files,
+            max_fields=fields,
+            max_part_size=field_bytes,
+        )
+
+    @override
+    def on_headers_finished(self) -> None:
+        """Take a name of RFC 5987 where there is no other, though RFC 7578, section 4.2, forbids it."""
+        given = self._current_part.content_disposition or b""
+        if (name := _EXTENDED.search(given)) and not _FILENAME.search(given):
+            plain = unquote_to_bytes(name[1]).translate(None, b'"\\\r\n')
+            self._current_part.content_disposition = given + b'; filename="' + plain + b'"'
+        elif b"*=" not in given:  # HTML, "Multipart form data": browsers write so what RFC 9110 quotes
+            self._current_part.content_disposition = given.replace(b"%22", b'\\"')
+        super().on_headers_finished()
+
+    @override
+    def on_end(self) -> None:
+        self._has_ended = True
+
+    @override
+    async def parse(self) -> FormData:
+        """Return the form.
+
+        Raises:
+            MailsiftError: `bad_request`, with what is wrong.
+        """
+        if not self._boundary():
+            raise _unreadable("Its Content-Type names no boundary.")
+        try:
+            return await super().parse()
+        except MultiPartException as error:
+            raise _unreadable(error.message) from None
+
+    def _boundary(self) -> bytes:
+        return parse_options_header(self.headers.get("content-type"))[1].get(b"boundary", b"")
+
+    async def _without_preamble(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """Yield what begins with the first boundary: what is before it is to be ignored (RFC 2046, 5.1.1)."""
+        line, held = b"\r\n--" + self._boundary(), b"\r\n"
+        async for piece in pieces:
+            if not line:
+                yield piece
+                continue
+            held += piece
+            place = held.find(line)
+            if place >= 0:
+                line = b""
+                yield held[place + 2 :]
+            elif len(held) > _PREAMBLE_BYTES:
+                break
+        if line:
+            raise _unreadable("The boundary that its Content-Type names is not in it.")
+        if not self._has_ended:
+            raise _unreadable("It ends before its last boundary.")
+
+
+def _unreadable(cause: str) -> MailsiftError:
+    return MailsiftError("bad_request", f"The form cannot be read. {cause}")
+
+
+_PIECE: Final = 1 << 20
 
 
 async def file_pieces(file: UploadFile) -> AsyncIterator[bytes]:

@@ -6,35 +6,32 @@ from typing import Final
 
 from mailsift.api.pages import (
     account,
-    accuracy,
     jobs,
     keys,
     lists,
+    ops,
     outcomes,
+    page,
     policy,
-    results,
     schedules,
     sign_in,
-    static,
-    uploads,
     validate,
     webhooks,
 )
 
 ROUTERS: Final = (
-    static.router,
+    page.router,
     sign_in.router,
     validate.router,
     lists.router,
-    uploads.router,
+    lists.uploads_router,
     policy.what_if_router,  # before what takes any word behind a job
     jobs.router,
-    results.router,
     outcomes.router,
     policy.router,
     account.router,
-    accuracy.router,
     keys.router,
     webhooks.router,
     schedules.router,
+    ops.router,
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from mailsift.api.pages.filters import percent
+from mailsift.api.pages.words import percent
 from mailsift.pipeline.outcomes.chances import Bin, Calibration, MeasuredShare
 from mailsift.pipeline.verdict import SCORE_BANDS, Status
 

@@ -9,14 +9,15 @@ from typing import Any, Final
 
 from mailsift.api.http.responses import chance_fields
 from mailsift.api.pages.charts import gauge
-from mailsift.api.pages.filters import number, percent
 from mailsift.api.pages.words import (
     ANSWERS,
     DOMAIN_STATES,
     MODES,
     OPERATORS_DO,
     TO_DO,
+    number,
     own_suggestion,
+    percent,
     provider_name,
     result_name,
 )

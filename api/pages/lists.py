@@ -1,8 +1,13 @@
-"""/lists: a list comes in, is looked at, and is started or discarded."""
+"""/lists: a list comes in, is looked at, and is started or discarded.
+
+/uploads: it comes in piece by piece, in tus 1.0.0 (core, creation, termination).
+"""
 
 from __future__ import annotations
 
+import base64
 import re
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Final, Self
 from urllib.parse import unquote
@@ -10,19 +15,22 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.routing import APIRoute
 from starlette.datastructures import FormData
+from starlette.requests import ClientDisconnect
+from typing_extensions import override
 
 from mailsift.accounts.people import Visitor
-from mailsift.api.http.inputs import FORM, MAYBE_THOUSANDS, media_type
+from mailsift.api.http.errors import RefusedError
+from mailsift.api.http.inputs import FORM, MAYBE_THOUSANDS, Handler, media_type
 from mailsift.api.http.uploads import file_pieces, printable_name
-from mailsift.api.pages.filters import percent
 from mailsift.api.pages.forms import HEADER, Form, check_token, choice, chosen_file, read_form, text
 from mailsift.api.pages.page import render, see
 from mailsift.api.pages.validate import FRAGMENT
 from mailsift.api.pages.visitor import Member, Reader
-from mailsift.api.pages.words import time_lines
+from mailsift.api.pages.words import percent, time_lines
 from mailsift.api.parts import ApiParts, parts_of
-from mailsift.jobs.drafts import Draft, Inspection
+from mailsift.jobs.drafts import Draft, Inspection, ListUpload
 from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.views import JobId, JobOptions, Priority
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
@@ -277,3 +285,124 @@ def _columns(inspection: Inspection) -> list[tuple[str, str, bool]]:
             label = f"{column.name or f'Column {place + 1}'}{share}"
             choices.append(("" if guessed else str(place + 1), label, column.share >= _CERTAIN))
     return choices
+
+
+_TUS_VERSION: Final = {"Tus-Resumable": "1.0.0"}
+_TUS_OFFERED: Final = {**_TUS_VERSION, "Tus-Version": "1.0.0", "Tus-Extension": "creation,termination"}
+_TUS_TYPE: Final = "application/offset+octet-stream"
+_MOST_DIGITS: Final = 15
+
+
+class _TusRoute(APIRoute):
+    """A route whose answers say which version of the protocol they speak, errors too."""
+
+    @override
+    def get_route_handler(self) -> Handler:
+        """Return what FastAPI would call, with the protocol's header on whatever follows."""
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                response = await handler(request)
+            except MailsiftError as error:
+                raise RefusedError(error.code, error.message, _TUS_OFFERED) from error
+            response.headers.update(_TUS_VERSION)
+            return response
+
+        return handle
+
+
+uploads_router = APIRouter(include_in_schema=False, route_class=_TusRoute)
+
+
+@uploads_router.options("/uploads")
+async def offer_uploads(request: Request, _: Reader) -> Response:
+    """Say what is spoken here."""
+    return Response(
+        status_code=204, headers={**_TUS_OFFERED, "Tus-Max-Size": str(parts_of(request).max_bytes)}
+    )
+
+
+@uploads_router.post("/uploads")
+async def begin_upload(request: Request, visitor: Member) -> Response:
+    """Make room for a list: Upload-Length says its bytes, Upload-Metadata its `filename`, and `modified`."""
+    _check_tus(request)
+    known = _tus_metadata(request.headers.get("upload-metadata", ""))
+    upload = await parts_of(request).uploads.begin(
+        visitor.account_id,
+        printable_name(known.get("filename", "")) or "list",
+        _bytes_in(request, "upload-length"),
+        known.get("modified", "")[:40],
+    )
+    return Response(status_code=201, headers={"Location": f"/uploads/{upload.id}", **_upload_state(upload)})
+
+
+@uploads_router.get("/uploads/{upload_id:uuid}")
+async def find_upload(request: Request, visitor: Member, upload_id: UUID) -> Response:
+    """Say how much has come in; asked with HEAD."""
+    found = await parts_of(request).uploads.find(visitor.account_id, upload_id)
+    return Response(status_code=204, headers=_upload_state(found))
+
+
+@uploads_router.patch("/uploads/{upload_id:uuid}")
+async def append_to_upload(request: Request, visitor: Member, upload_id: UUID) -> Response:
+    """Take the bytes from Upload-Offset on; what came before the connection broke is kept."""
+    _check_tus(request)
+    if request.headers.get("content-type", "").lower() != _TUS_TYPE:
+        raise MailsiftError("unsupported_media_type", f"Send the bytes of the list as {_TUS_TYPE}.")
+    upload = await parts_of(request).uploads.append(
+        visitor.account_id, upload_id, _bytes_in(request, "upload-offset"), _until_cut(request)
+    )
+    return Response(status_code=204, headers=_upload_state(upload))
+
+
+@uploads_router.delete("/uploads/{upload_id:uuid}")
+async def cancel_upload(request: Request, visitor: Member, upload_id: UUID) -> Response:
+    """Delete what has come in."""
+    _check_tus(request)
+    await parts_of(request).drafts.discard(visitor.account_id, upload_id)
+    return Response(status_code=204)
+
+
+def _upload_state(upload: ListUpload) -> dict[str, str]:
+    return {
+        "Upload-Offset": str(upload.offset),
+        "Upload-Length": str(upload.length),
+        "Cache-Control": "no-store",
+    }
+
+
+def _check_tus(request: Request) -> None:
+    """Refuse what does not come from our page, or speaks another version."""
+    check_token(request, request.headers.get(HEADER))
+    if request.headers.get("tus-resumable") != _TUS_VERSION["Tus-Resumable"]:
+        raise MailsiftError("upload_version", "Uploads use version 1.0.0 of tus here.")
+
+
+def _bytes_in(request: Request, name: str) -> int:
+    given = request.headers.get(name, "")
+    if not (given.isascii() and given.isdecimal() and len(given) <= _MOST_DIGITS):
+        raise MailsiftError("bad_option", f"The header {name.title()} must be a number of bytes.")
+    return int(given)
+
+
+def _tus_metadata(given: str) -> dict[str, str]:
+    """Return what a client says of a file: names and Base64, with commas between."""
+    pairs = (pair.strip().partition(" ") for pair in given.split(","))
+    try:
+        return {
+            name: base64.b64decode(value.strip(), validate=True).decode(errors="replace")
+            for name, _, value in pairs
+        }
+    except ValueError:
+        raise MailsiftError(
+            "bad_option", "The header Upload-Metadata must hold names and Base64 values."
+        ) from None
+
+
+async def _until_cut(request: Request) -> AsyncIterator[bytes]:
+    try:
+        async for piece in request.stream():
+            yield piece
+    except ClientDisconnect:
+        return

@@ -1,33 +1,42 @@
-"""A page: a template with what every page knows, the headers every page has, and the page of an error."""
+"""A page: a template with what every page knows, its headers and static files, and the page of an error."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from importlib.resources import files
+from pathlib import PurePath
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from fastapi import Request
+import structlog
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.routing import Match
 
-from mailsift.accounts.passwords import LONGEST, SHORTEST
 from mailsift.accounts.people import Role, Visitor
+from mailsift.accounts.sessions import LONGEST_PASSWORD, SHORTEST_PASSWORD
+from mailsift.api.http.auth import client_of
 from mailsift.api.pages import charts, cookies, words
-from mailsift.api.pages.filters import FILTERS
-from mailsift.api.pages.static import Asset, load_assets
+from mailsift.api.pages.words import FILTERS
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.alarms import RULE_OF
 from mailsift.jobs.admin.console import describe_trouble
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import DEFAULT, zone_names
+from mailsift.storage.redis.rate_limit import Zone
+
+router = APIRouter(include_in_schema=False)
+_log = structlog.get_logger()
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -108,9 +117,26 @@ TOPICS: Final[Mapping[str, str]] = {
     f"{name}.html": topic for topic, names in _TOPIC_TEMPLATES.items() for name in names
 }
 """The topic of help.html by the template of a page."""
+_STATIC_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
-_TURNING: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A static file; `version` changes when the content does."""
+
+    content: bytes
+    media_type: str
+    version: str
+
+
+def load_assets() -> dict[str, Asset]:
+    """Read the files of api/static, by name."""
+    found = {}
+    for item in files("mailsift.api").joinpath("static").iterdir():
+        if media_type := _STATIC_TYPES.get(PurePath(item.name).suffix):
+            content = item.read_bytes()
+            found[item.name] = Asset(content, media_type, hashlib.sha256(content).hexdigest()[:12])
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +145,6 @@ class Theme:
 
     templates: Environment
     assets: Mapping[str, Asset]
-
-
-def _in_order(value: object) -> object:
-    """Show in the place of a mark that turns what follows it round (CVE-2021-42574) that there is one."""
-    if not isinstance(value, str) or value.isascii() or not _TURNING.search(value):
-        return value
-    return type(value)(_TURNING.sub("\N{REPLACEMENT CHARACTER}", value))
 
 
 @cache
@@ -151,15 +170,25 @@ def load_theme() -> Theme:
         asset=asset,
         charts=charts,
         describe_trouble=describe_trouble,
-        longest_password=LONGEST,
+        longest_password=LONGEST_PASSWORD,
         provider_name=words.provider_name,
         result_name=words.result_name,
         Role=Role,
-        shortest_password=SHORTEST,
+        shortest_password=SHORTEST_PASSWORD,
         wording=words,
         zone_names=zone_names,
     )
     return Theme(templates, assets)
+
+
+_TURNING: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+
+def _in_order(value: object) -> object:
+    """Show in the place of a mark that turns what follows it round (CVE-2021-42574) that there is one."""
+    if not isinstance(value, str) or value.isascii() or not _TURNING.search(value):
+        return value
+    return type(value)(_TURNING.sub("\N{REPLACEMENT CHARACTER}", value))
 
 
 def render(
@@ -319,3 +348,44 @@ def _login(request: Request) -> str:
 
 def _path_and_query(request: Request) -> str:
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+_FOR_EVER: Final = "public, max-age=31536000, immutable"
+_A_WHILE: Final = "public, max-age=300"
+_DIRECTIVES: Final = frozenset(
+    {"script-src", "style-src", "img-src", "connect-src", "form-action", "frame-ancestors", "base-uri"}
+)
+_REPORTS: Final = Zone("csp_reports", quota=60, window=60)
+
+
+@router.get("/static/{name}")
+async def static(request: Request, name: str, v: str = "") -> Response:
+    """Return a static file."""
+    asset = request.app.state.theme.assets.get(name)
+    if asset is None:
+        raise MailsiftError("not_found", "There is no such file.")
+    kept = _FOR_EVER if v == asset.version else _A_WHILE
+    return Response(
+        asset.content,
+        media_type=asset.media_type,
+        headers={"Cache-Control": kept, "Content-Security-Policy": "default-src 'none'; style-src 'self'"},
+    )
+
+
+@router.post("/csp-report", status_code=204)
+async def csp_report(request: Request) -> Response:
+    """Take a browser's report; written down is only which directive was broken: the rest may be anything."""
+    decision = await parts_of(request).people.limit.take(_REPORTS, client_of(request))
+    if decision is not None and decision.allowed:
+        _log.warning("page.csp_report", directive=_directive_of(await request.body()))
+    return Response(status_code=204)
+
+
+def _directive_of(body: bytes) -> str:
+    try:
+        report: Any = json.loads(body)["csp-report"]
+        named = str(report.get("effective-directive") or report["violated-directive"]).split(" ")[0]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return "unreadable"
+    named = named.removesuffix("-elem").removesuffix("-attr")
+    return named if named in _DIRECTIVES else "other"

@@ -14,8 +14,8 @@ from fastapi.responses import HTMLResponse, Response
 
 from mailsift.api.pages.forms import Form, attempt, text
 from mailsift.api.pages.page import render, see
-from mailsift.api.pages.tiers import COLOURS, NAMES
 from mailsift.api.pages.visitor import JobMember, JobReader, Member, Reader
+from mailsift.api.pages.words import TIER_COLOURS, TIER_NAMES
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.policies import AccountPolicy
 from mailsift.jobs.views import JobId
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/outcomes/policy", include_in_schema=False)
 what_if_router = APIRouter(include_in_schema=False)
 
 _LONGEST: Final = 4_000
-_CHOICES: Final = tuple(NAMES.items())
+_CHOICES: Final = tuple(TIER_NAMES.items())
 _NEVER_SEND: Final = _CHOICES[1:]
 _QUESTIONS: Final = (
     ("catch_all", "The domain accepts every address", _CHOICES),
@@ -122,7 +122,7 @@ def _in_words(wanted: TierPolicy) -> list[tuple[str, str, list[str]]]:
             held[chosen[name]].append(label)
         elif wanted.minimum_score:
             held[chosen[name]].append(f"A score below {wanted.minimum_score}")
-    return [(NAMES[tier], COLOURS[tier].value, held[tier]) for tier in Tier]
+    return [(TIER_NAMES[tier], TIER_COLOURS[tier].value, held[tier]) for tier in Tier]
 
 
 @what_if_router.get("/jobs/{job_id:uuid}/what-if")

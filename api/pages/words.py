@@ -1,19 +1,170 @@
-"""What states, results, reasons and webhooks are called on pages."""
+"""How things are written on pages: figures and times; what states, results, tiers and webhooks are called.
+
+Nothing here asks anybody; figures and times are Jinja filters, too.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final
 
-from mailsift.api.pages.filters import duration, number
+from jinja2 import pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup, escape
+
 from mailsift.events.retry import DeliveryState, DisabledReason, ErrorClass
+from mailsift.jobs.admin.console import key_title
 from mailsift.jobs.eta import MIXED_LINE, TRIAGE_LINE, EtaLine
 from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_PLACE, WAITS_FOR_STORAGE, WAITS_FOR_THREADS
 from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
-from mailsift.pipeline.verdict import VERDICT_ROWS, Result
+from mailsift.pipeline.tiers import Tier
+from mailsift.pipeline.verdict import VERDICT_ROWS, Result, Status
 from mailsift.pipeline.wording import counted
-from mailsift.pipeline.zones import DEFAULT, abbreviation, zone_named
+from mailsift.pipeline.zones import DEFAULT, abbreviation, local_text, zone_named
 from mailsift.storage.sql.chunks import WORKER_GONE, Waiting
+
+NOTHING: Final = "–"
+
+
+def number(value: float | None) -> str:
+    """Write 1234567 as 1,234,567; a float keeps one digit after the point."""
+    if value is None:
+        return NOTHING
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def percent(part: float, whole: float = 1.0) -> str:
+    """Write a part of a whole in percent; what is not nothing and not all is never shown as 0 % or 100 %."""
+    if not whole:
+        return NOTHING
+    share = 100 * part / whole
+    if 0 < share < 0.1:
+        return "< 0.1 %"
+    if 99.9 < share < 100:
+        return "> 99.9 %"
+    return f"{share:.0f} %" if share in {0, 100} else f"{share:.1f} %"
+
+
+_SIZES: Final = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def size(count: float | None) -> str:
+    """Write bytes as 1.2 MB; powers of 1000."""
+    if count is None:
+        return NOTHING
+    power = 0
+    while count >= 999.5 and power < len(_SIZES) - 1:
+        count /= 1000
+        power += 1
+    return f"{count:.0f} {_SIZES[power]}" if power == 0 or count >= 99.95 else f"{count:.1f} {_SIZES[power]}"
+
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_UNITS: Final = ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"), (1, "second"))
+_PAIRS: Final = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s"))
+
+
+def duration(seconds: float | None) -> str:
+    """Write a span as 2 h 13 min, 45 s or 300 ms."""
+    if seconds is None:
+        return NOTHING
+    if 0.0005 < seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    whole = max(0, round(seconds))
+    for large, large_name, small, small_name in _PAIRS:
+        if whole >= large:
+            rest = whole % large // small
+            return f"{whole // large} {large_name}" + (f" {rest} {small_name}" if rest else "")
+    return f"{whole} s"
+
+
+def roughly(seconds: float) -> str:
+    """Write a forecast as exactly as one can mean it."""
+    step = 60 if seconds >= 600 else 10 if seconds >= 60 else 1
+    return duration(max(1, step * round(seconds / step)))
+
+
+def date_time(at: datetime | None, otherwise: str = NOTHING, zone: str = DEFAULT) -> str:
+    """Write a time as clocks of a zone show it, 21 Nov 2026, 05:31 CET; UTC is told on hover."""
+    return otherwise if at is None else _time(at.astimezone(UTC), local_text(at, zone))
+
+
+@pass_context
+def their_time(context: Context, at: datetime | None, otherwise: str = NOTHING, zone: str = "") -> str:
+    """Write a time as the clocks of who looks at the page show it, or those of a zone."""
+    return otherwise if at is None else date_time(at, otherwise, zone or context["zone"])
+
+
+@pass_context
+def time_or_value(context: Context, value: object) -> object:
+    """Write what may be a time, and leave anything else as it is."""
+    return date_time(value, NOTHING, context["zone"]) if isinstance(value, datetime) else value
+
+
+@pass_context
+def ago(context: Context, at: datetime | None, otherwise: str = NOTHING) -> str:
+    """Write a time as its distance from now: 3 minutes ago, in 2 hours."""
+    if at is None:
+        return otherwise
+    now: datetime = context["now"]
+    seconds = (now - at).total_seconds()
+    distance = _distance(seconds if seconds > 0 else 60 * round(-seconds / 60) if seconds < -60 else -seconds)
+    text = "just now" if abs(seconds) < 5 else f"{distance} ago" if seconds > 0 else f"in {distance}"
+    return _time(at.astimezone(UTC), text)
+
+
+def _distance(seconds: float) -> str:
+    for length, name in _UNITS:
+        count = int(seconds // length)
+        if count:
+            return f"{count} {name}{'' if count == 1 else 's'}"
+    return "1 second"
+
+
+def _time(at: datetime, text: str) -> Markup:
+    exact = f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        at.isoformat(timespec="seconds"), exact, text
+    )
+
+
+def breakable(address: str) -> Markup:
+    """Write an address so that a line may end before its @ sign, and nowhere else."""
+    local, at, domain = address.rpartition("@")
+    return Markup('{}<wbr><span class="domain">@{}</span>').format(local, domain) if at else escape(address)
+
+
+_MARKED: Final = re.compile(r"(`[^`]+`|\*[^*]+\*)")
+
+
+def code(text: str) -> Markup:
+    """Write a sentence with `names` between backticks and *words* between stars, as documentation does."""
+    parts = _MARKED.split(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part.strip("`"))
+        if part.startswith("`")
+        else Markup("<em>{}</em>").format(part.strip("*"))
+        if part.startswith("*")
+        else part
+        for part in parts
+    )
+
+
+FILTERS: Final[dict[str, Any]] = {
+    "key_title": key_title,
+    "number": number,
+    "counted": counted,
+    "percent": percent,
+    "date_time": their_time,
+    "time_or_value": time_or_value,
+    "ago": ago,
+    "duration": duration,
+    "size": size,
+    "code": code,
+    "breakable": breakable,
+}
 
 MODES: Final[Mapping[Mode, tuple[str, str]]] = {
     Mode.FAST: ("Fast", "Finds typos, broken addresses, throwaway domains and role addresses. Asks nobody."),
@@ -56,6 +207,18 @@ AFTER_FAILURE: Final[Mapping[str, str]] = {
     "looks_harvested": "Upload it again and choose medium mode, which asks no mail server.",
 }
 """What to do about a list that is at fault: a row for each of mailsift.jobs.intake.models.LIST_FAULTS."""
+
+
+def result_name(code: str) -> str:
+    """Write a result code as words: mailbox_not_found as Mailbox not found."""
+    known = {"null_mx": "Null MX", "dns_unavailable": "DNS unavailable"}
+    return known.get(code, code.replace("_", " ").capitalize())
+
+
+def result_choices() -> list[tuple[str, str]]:
+    """Return every result code and what it is called."""
+    return [(result.value, result_name(result.value)) for result in Result]
+
 
 REASON_OF: Final[Mapping[str, str]] = {
     **{row.result.value: row.reason for row in VERDICT_ROWS},
@@ -104,6 +267,31 @@ def own_suggestion(suggestion: str) -> str:
 
 _GENERAL: Final = frozenset(row.suggestion for row in VERDICT_ROWS)
 
+TIERS: Final = (
+    (Tier.SEND, Status.VALID, "Safe to send", "We found nothing wrong with these."),
+    (
+        Tier.REVIEW,
+        Status.RISKY,
+        "To review",
+        "We could not tell for sure. Send with care, or check again later.",
+    ),
+    (Tier.REMOVE, Status.INVALID, "To remove", "Mail to these would bounce, or is not wanted."),
+)
+"""A row for each thing to do: whose colour it has, what it is called, and what it is about."""
+TIER_NAMES: Final = {Tier.SEND: "Send", Tier.REVIEW: "Review", Tier.REMOVE: "Remove"}
+"""What to do, in a word."""
+TIER_COLOURS: Final = {tier: colour for tier, colour, _, _ in TIERS}
+"""The status whose colour a tier has."""
+TIER_REASONS: Final = {
+    "complained": "A reader reported a message as spam.",
+    "unsubscribed": "This reader unsubscribed.",
+    "suppressed": "On your suppression list.",
+    "role": "Your policy holds back role addresses.",
+    "free": "Your policy holds back free providers.",
+    "low_score": "Below your minimum score.",
+}
+"""Why an address is held back that its verdict alone would not hold back."""
+
 ANSWERS: Final[Mapping[str, str]] = {
     Answer.NOT_ASKED: "not asked",
     Answer.ACCEPTED: "accepts the mailbox",
@@ -134,20 +322,6 @@ DOMAIN_STATES: Final[Mapping[str, str]] = {
     DomainState.UNROUTABLE: "mail servers without a public address",
     DomainState.UNAVAILABLE: "DNS gave no answer",
 }
-
-_WAITS: Final[Mapping[str, str]] = {
-    WaitReason.THROTTLED: "wait for the provider rate limit",
-    WaitReason.GREYLISTED: "wait for greylisting",
-    WaitReason.DEFERRED: "wait because the server said “later”",
-    WaitReason.BLOCKED: "wait because the provider refuses us for now",
-    WaitReason.TOO_MANY_MISSING: "wait because too many of the list do not exist at their provider",
-    WaitReason.OUR_NETWORK: "wait for our network",
-    WaitReason.RESOLVER: "wait for a resolver that can be trusted",
-    WaitReason.SLOW: "wait for slow servers",
-    WORKER_GONE: "wait until a worker that is gone has lost its claim on them",
-    WaitReason.BUDGET: "wait for their turn",
-}
-
 
 _PROVIDERS: Final[Mapping[str, str]] = {
     "att": "AT&T",
@@ -210,27 +384,10 @@ def _time_line(line: EtaLine) -> str:
     return f"{name} takes {_pace(line.rate)} from us{shared}: {count}{about}{again}."
 
 
-def roughly(seconds: float) -> str:
-    """Write a forecast as exactly as one can mean it."""
-    step = 60 if seconds >= 600 else 10 if seconds >= 60 else 1
-    return duration(max(1, step * round(seconds / step)))
-
-
 def _pace(rate: float) -> str:
     if rate >= 1:
         return f"{number(round(rate, 1) if rate < 10 else round(rate))} a second"
     return f"{number(max(1, round(rate * 60)))} a minute"
-
-
-def result_name(code: str) -> str:
-    """Write a result code as words: mailbox_not_found as Mailbox not found."""
-    known = {"null_mx": "Null MX", "dns_unavailable": "DNS unavailable"}
-    return known.get(code, code.replace("_", " ").capitalize())
-
-
-def result_choices() -> list[tuple[str, str]]:
-    """Return every result code and what it is called."""
-    return [(result.value, result_name(result.value)) for result in Result]
 
 
 def waits(waiting: Sequence[Waiting], zone: str = DEFAULT) -> list[str]:
@@ -245,6 +402,19 @@ def waits_beyond_rates(waiting: Sequence[Waiting], zone: str = DEFAULT) -> list[
     """Say what a job waits for beside the rates that providers take, which `time_lines` tells."""
     return waits([wait for wait in waiting if wait.reason != WaitReason.THROTTLED], zone)
 
+
+_WAITS: Final[Mapping[str, str]] = {
+    WaitReason.THROTTLED: "wait for the provider rate limit",
+    WaitReason.GREYLISTED: "wait for greylisting",
+    WaitReason.DEFERRED: "wait because the server said “later”",
+    WaitReason.BLOCKED: "wait because the provider refuses us for now",
+    WaitReason.TOO_MANY_MISSING: "wait because too many of the list do not exist at their provider",
+    WaitReason.OUR_NETWORK: "wait for our network",
+    WaitReason.RESOLVER: "wait for a resolver that can be trusted",
+    WaitReason.SLOW: "wait for slow servers",
+    WORKER_GONE: "wait until a worker that is gone has lost its claim on them",
+    WaitReason.BUDGET: "wait for their turn",
+}
 
 _OWN_WAITS: Final = {
     WAITS_FOR_STORAGE: "storage",

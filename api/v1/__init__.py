@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mailsift.api.v1 import (
-    email,
-    jobs,
-    outcomes,
-    public_keys,
-    schedules,
-    suppressions,
-    usage,
-    webhooks,
-    widget,
-)
+from mailsift.api.v1 import email, jobs, outcomes, schedules, usage, webhooks, widget
 
 ROUTERS: Final = (
     email.router,
@@ -28,8 +18,8 @@ ROUTERS: Final = (
     outcomes.router,
     usage.accuracy_router,
     outcomes.policy_router,
-    public_keys.router,
-    suppressions.router,
+    widget.public_keys_router,
+    outcomes.suppressions_router,
     outcomes.receiving_router,
     widget.router,
 )

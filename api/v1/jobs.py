@@ -29,7 +29,6 @@ from mailsift.api.http.downloads import (
 from mailsift.api.http.idempotency import IdempotencyKey, read_key
 from mailsift.api.http.inputs import RequestModel, ShortText
 from mailsift.api.http.openapi import error_responses, operation, v1_router
-from mailsift.api.http.policies import TierPolicyBody
 from mailsift.api.http.responses import (
     PROBABILITY,
     ChanceFields,
@@ -44,7 +43,7 @@ from mailsift.api.http.responses import (
     page_end,
     server_event,
 )
-from mailsift.api.http.uploads import UPLOAD_OPENAPI, Upload, upload_of
+from mailsift.api.http.uploads import UPLOAD_OPENAPI, TierPolicyBody, Upload, upload_of
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.api.v1.email import FullVerdict
 from mailsift.jobs.results.browse import BEGINNING, PageRequest, RowFilter, SortBy, canonical_domain

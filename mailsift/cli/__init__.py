@@ -43,7 +43,7 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
         "mailsift.cli.jobs:jobs_app", "List, show, resume, pause, cancel and retry jobs; fetch their results."
     ),
     "schedules": CommandRow(
-        "mailsift.cli.schedules:schedules_app", "Create, list, run, pause, resume and delete schedules."
+        "mailsift.cli.jobs:schedules_app", "Create, list, run, pause, resume and delete schedules."
     ),
     "serve": CommandRow(
         "mailsift.cli.serve:serve",
@@ -54,7 +54,7 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
         "mailsift.cli.serve:mcp",
         "Serve an assistant over standard input and output (Model Context Protocol).",
     ),
-    "keys": CommandRow("mailsift.cli.keys:keys_app", "Create, list, roll and revoke API keys."),
+    "keys": CommandRow("mailsift.cli.accounts:keys_app", "Create, list, roll and revoke API keys."),
     "users": CommandRow(
         "mailsift.cli.accounts:users_app", "Add, list and remove the people who sign in to the pages."
     ),

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mailsift.cli.options import ModeOption, without_broken_bytes
-from mailsift.cli.terminal import STATUS_COLOURS, as_text, console, table_of
+from mailsift.cli.terminal import STATUS_COLOURS, as_text, console, table_of, warning_line
 from mailsift.jobs.columns import JUDGED_ADDRESS
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.lists import Lists
@@ -119,7 +119,6 @@ def _check_in_pipeline(
     import uvloop  # noqa: PLC0415
 
     from mailsift.cli.doctor import DISTRUSTED  # noqa: PLC0415
-    from mailsift.cli.progress import warning  # noqa: PLC0415
     from mailsift.runtime.embedded import installation  # noqa: PLC0415
 
     many = counted(len(given), "address")
@@ -135,7 +134,7 @@ def _check_in_pipeline(
             soft_wrap=True,
         )
     if any(row["result"] == Result.PROBE_UNAVAILABLE for row in rows):
-        console.print(warning(Result.PROBE_UNAVAILABLE), soft_wrap=True)
+        console.print(warning_line(Result.PROBE_UNAVAILABLE), soft_wrap=True)
     return rows
 
 

@@ -109,9 +109,9 @@ def run(  # noqa: PLR0913 - one argument an option
     given = Settings.from_env()
     reused = given.max_age if max_age is None else max_age
     if not all(map(os.path.isfile, sources)):  # says no to a name that is too long for one
-        from mailsift.cli.lists import find  # noqa: PLC0415 - patterns and places need the whole service
+        from mailsift.cli.lists import find_lists  # noqa: PLC0415 - patterns and places need the whole service
 
-        sources = asyncio.run(find(given, sources))
+        sources = asyncio.run(find_lists(given, sources))
     if plan:
         from mailsift.cli.lists import show_plans  # noqa: PLC0415
         from mailsift.jobs.views import JobOptions  # noqa: PLC0415

@@ -120,8 +120,8 @@ def mcp(
 
 async def _serve_assistant(settings: Settings, account: str, *, test: bool) -> None:
     try:
-        from mailsift.api.mcp.server import serve_stdio  # noqa: PLC0415 - an extra
-        from mailsift.api.mcp.tools import ToolCall  # noqa: PLC0415 - with it
+        from mailsift.api.mcp import ToolCall  # noqa: PLC0415 - with it
+        from mailsift.api.mcp_server import serve_stdio  # noqa: PLC0415 - an extra
     except ModuleNotFoundError:
         raise MailsiftError("mcp_missing", "MCP isn’t installed: install mailsift[mcp].") from None
     async with open_container(settings, pool_size=API_POOL) as container:

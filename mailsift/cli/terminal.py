@@ -15,6 +15,13 @@ console = Console(file=cast("IO[str]", Watched()))
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 """How to print a line that names a file: as it is, and in one piece."""
 STATUS_COLOURS: Final = {"valid": "green", "risky": "yellow", "invalid": "red"}
+_WARNINGS = {
+    "probe_unavailable": "this machine cannot reach mail servers, so mailboxes were not looked up. "
+    "Run mailsift doctor, and open outbound port 25.",
+    "no_trusted_resolver": "no resolver can be trusted now, so addresses wait; nothing is lost. "
+    "Run mailsift doctor, and set MAILSIFT_DNS_SERVERS to resolvers that tell the truth.",
+    "no_way_out": "this machine reaches nobody now, so addresses wait for its network; nothing is lost.",
+}
 
 
 def table_of(columns: Iterable[str], *, numbers: Container[str] = (), **how: Any) -> Table:
@@ -35,3 +42,8 @@ def shortened(words: str, most: int) -> Text:
 def as_text(text: str) -> Text:
     """Show hostile input as text: no markup, no emoji codes, no control characters."""
     return Text("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))
+
+
+def warning_line(code: str) -> Text:
+    """Return the loud line about what makes verdicts poorer than they could be."""
+    return Text(f"Warning: {code}: {_WARNINGS.get(code, '')}", style="bold red")

@@ -720,7 +720,7 @@ def test_every_setting_is_listed(keyboard: Keyboard) -> None:
 
 _READ = """
 import uvloop
-from mailsift.cli.ends import pieces_of
+from mailsift.cli.lists import pieces_of
 
 async def read():
     print("now", flush=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mailsift.runtime.http_protocol import RequestLimits
+from mailsift.runtime.api_server import RequestLimits
 from tests.support.deploy_files import DEPLOY
 from tests.support.ports import free_port
 from tests.support.reverse_proxies import FRONTS, NAME, nginx_config, write_certificate

@@ -12,11 +12,10 @@ import httpx
 import pytest
 from argon2 import PasswordHasher
 
-from mailsift.accounts import passwords
+from mailsift.accounts import sessions
 from mailsift.accounts.keys import Scope
 from mailsift.container import open_container
-from mailsift.runtime.api_server import listening, serve
-from mailsift.runtime.http_protocol import RequestLimits
+from mailsift.runtime.api_server import RequestLimits, listening, serve
 from mailsift.settings import Settings
 from tests.support.serving import NO_TLS
 from tests.support.workers import worker_beside
@@ -27,7 +26,7 @@ def quick_passwords() -> Iterator[None]:
     """Hashes are slow by intent; their real cost is looked at in tests/unit/accounts/test_passwords.py."""
     cheap = partial(PasswordHasher, time_cost=1, memory_cost=8, parallelism=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passwords, "PasswordHasher", cheap)
+        patch.setattr(sessions, "PasswordHasher", cheap)
         yield
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from mailsift.jobs.service import JobService
 from mailsift.runtime import api_server
-from mailsift.runtime.http_protocol import RequestLimits
+from mailsift.runtime.api_server import RequestLimits
 from mailsift.settings import Settings
 from tests.integration.api.conftest import running
 from tests.integration.api.test_api_wire import problem_of

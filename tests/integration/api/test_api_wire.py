@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mailsift.runtime.http_protocol import RequestLimits
+from mailsift.runtime.api_server import RequestLimits
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api, running
 

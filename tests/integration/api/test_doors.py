@@ -368,9 +368,9 @@ class TestOpen:
     @pytest.mark.parametrize(
         ("door", "path", "body", "takes"),
         [
-            (Door.EMAILABLE, "/v1/batch?api_key={}", {"emails": ["a@b.test"]}, "lists.emails_as_lines"),
-            (Door.REACHER, "/v1/bulk", {"input": ["a@b.test"]}, "lists.emails_as_lines"),
-            (Door.NEVERBOUNCE, "/v4/jobs/create?key={}", {"input": ["a@b.test"]}, "lists.supplied_rows"),
+            (Door.EMAILABLE, "/v1/batch?api_key={}", {"emails": ["a@b.test"]}, "entry.emails_as_lines"),
+            (Door.REACHER, "/v1/bulk", {"input": ["a@b.test"]}, "entry.emails_as_lines"),
+            (Door.NEVERBOUNCE, "/v4/jobs/create?key={}", {"input": ["a@b.test"]}, "entry.supplied_rows"),
         ],
     )
     async def test_nobody_waits_while_a_long_list_is_read_for_another(

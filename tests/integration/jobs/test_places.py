@@ -22,7 +22,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from typing_extensions import override
 
-from mailsift.cli.ends import sources_of
+from mailsift.cli.lists import sources_of
 from mailsift.container import open_container
 from mailsift.jobs.engine.engine import Engine
 from mailsift.jobs.results.browse import RowFilter

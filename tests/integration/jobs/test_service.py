@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from typing_extensions import override
 
-from mailsift.cli.jobs import find
+from mailsift.cli.jobs import find_job
 from mailsift.container import OtherParts, open_service
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
@@ -296,11 +296,13 @@ async def test_a_job_is_found_by_how_its_id_begins_however_many_came_after_it(
     )
     await planter.sql("INSERT INTO job SELECT * FROM later")
     for given in (str(oldest), str(oldest)[:8], str(oldest)[:8].upper()):
-        assert await find(service, account, given) == oldest
+        assert await find_job(service, account, given) == oldest
     for given, code in (
         ("", "job_not_found"),
         ("%", "job_not_found"),
         (("0", "1")[str(oldest)[0] == "0"], "job_ambiguous"),
     ):
-        assert await code_of(find(service, account, given)) == code
-    assert await code_of(find(service, await service.account("other"), str(oldest)[:8])) == "job_not_found"
+        assert await code_of(find_job(service, account, given)) == code
+    assert (
+        await code_of(find_job(service, await service.account("other"), str(oldest)[:8])) == "job_not_found"
+    )

@@ -97,7 +97,7 @@ def test_making_a_key_needs_no_frames() -> None:
         import_lazily("polars")
         import_lazily("xlsxwriter")
         import mailsift.cli
-        import mailsift.cli.keys
+        import mailsift.cli.accounts
         import mailsift.runtime.api_server
         print("polars.dataframe" in sys.modules, "xlsxwriter.workbook" in sys.modules)
     """)

@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 import mailsift
+from mailsift import library
 from mailsift.container import open_service
 from mailsift.jobs.views import JobOptions
-from mailsift.library import checker
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.sandbox.client import SandboxProcess
@@ -105,7 +105,7 @@ def test_deep_warns_once_and_knows_the_truth(one: mailsift.Checker, listed: Path
         for email, result in list(known.items())[:60]
         if result in {"deliverable", "mailbox_not_found"}
     }
-    checker.deep_was_said.clear()
+    library.deep_was_said.clear()
     with pytest.warns(mailsift.DeepModeWarning, match="port 25"):
         found = one.check_many(list(some), mode="deep", deadline=30)
     with warnings.catch_warnings():

@@ -10,10 +10,9 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import ECKey, KeySet
 
-from mailsift.accounts.oidc import DistrustError, OidcClient, check_id_token, read_keys
 from mailsift.accounts.people import Role
 from mailsift.accounts.sessions import SignInAttempt, base64url
-from mailsift.accounts.sso import GroupRule, roles_of
+from mailsift.accounts.sso import DistrustError, GroupRule, OidcClient, check_id_token, read_keys, roles_of
 
 NOW = 1_800_000_000.0
 KEY, STRANGER = ECKey.generate_key("P-256", {"kid": "1"}), ECKey.generate_key("P-256", {"kid": "1"})

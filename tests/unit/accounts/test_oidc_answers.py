@@ -11,8 +11,8 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import ECKey
 
-from mailsift.accounts.oidc import DistrustError, Identity, OidcClient, OidcProvider
 from mailsift.accounts.sessions import SignInAttempt
+from mailsift.accounts.sso import DistrustError, Identity, OidcClient, OidcProvider
 from mailsift.pipeline.errors import MailsiftError
 
 NOW = 1_800_000_000.0

@@ -10,7 +10,7 @@ import pytest
 from argon2 import PasswordHasher
 from typing_extensions import override
 
-from mailsift.accounts.passwords import Passwords, check_password
+from mailsift.accounts.sessions import Passwords, check_password
 from mailsift.pipeline.errors import MailsiftError
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from fastapi import Request
 
-from mailsift.api.doors import emailable, lists
+from mailsift.api.doors import emailable, entry
 from mailsift.api.doors.entry import read_params
 from mailsift.jobs.columns import names_metadata
 from mailsift.pipeline.errors import MailsiftError
@@ -70,16 +70,16 @@ async def test_a_form_with_a_file_where_there_is_none_is_told_so() -> None:
 
 def test_what_is_no_address_in_a_list_keeps_its_place_and_refuses_no_other() -> None:
     texts = ["a@example.com", "", None, "x" * 5_000, "b\x00@example.com", "c\ud800@example.com"]
-    lines = lists.emails_as_lines(texts, "emails", most=10).decode().splitlines()
+    lines = entry.emails_as_lines(texts, "emails", most=10).decode().splitlines()
     told = [json.loads(line)["email"] for line in lines]
     assert told == ["a@example.com", "", "", "x" * 5_000, "b�@example.com", "c�@example.com"]
     with pytest.raises(MailsiftError, match="must be a list of addresses"):
-        lists.emails_as_lines(["a@example.com", 7], "emails", most=10)
+        entry.emails_as_lines(["a@example.com", 7], "emails", most=10)
 
 
 def test_half_of_a_surrogate_pair_in_a_row_of_neverbounce_refuses_no_other() -> None:
     rows = [{"email": "a\ud800@b.test", "n": 1}, ["c@b.test", "x\udc00"], "d@b.test", "\0"]
-    told = lists.supplied_rows(rows, most=10)
+    told = entry.supplied_rows(rows, most=10)
     assert told[:2] == [{"email": "a�@b.test", "n": 1}, {"0": "c@b.test", "1": "x�"}]
     assert told[2:] == [{"email": "d@b.test"}, {"email": "\0"}]
 
@@ -98,5 +98,5 @@ def test_cells_of_a_row_come_back_in_the_order_of_the_list_and_of_equal_names_th
         }
     )
     frame.write_parquet(tmp_path / "results", metadata=names_metadata(names, address_place=1))
-    (row,), _ = lists.read_rows(tmp_path / "results", "email", 0, 10)
+    (row,), _ = entry.read_rows(tmp_path / "results", "email", 0, 10)
     assert list(row.cells.items()) == [("name", "Ann"), ("email", "a@example.com"), ("zip", "1")]

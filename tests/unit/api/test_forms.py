@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from starlette.datastructures import Headers, UploadFile
 
-from mailsift.api.http.forms import FormReader
+from mailsift.api.http.uploads import FormReader
 from mailsift.pipeline.errors import MailsiftError
 
 FILE = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\na@example.com\r\n'

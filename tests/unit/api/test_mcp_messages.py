@@ -10,7 +10,7 @@ from anyio import create_memory_object_stream
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
-from mailsift.api.mcp import server as mcp_server
+from mailsift.api import mcp_server
 
 INITIALIZE = (
     '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'

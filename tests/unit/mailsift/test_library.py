@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 import mailsift
-from mailsift.library import checker
+from mailsift import library
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.verdict import Status
@@ -38,7 +38,7 @@ class NoLoop:
         raise TypeError
 
 
-@pytest.mark.parametrize("module", [mailsift, checker])
+@pytest.mark.parametrize("module", [mailsift, library])
 def test_examples_in_docstrings_are_true(module: Any) -> None:
     failed, tried = doctest.testmod(module, extraglobs={"mailsift": mailsift})
     assert tried

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from mailsift.cli.ends import pieces_of, sources_of
+from mailsift.cli.lists import pieces_of, sources_of
 from mailsift.cli.pairs import name_of, pair
 from mailsift.jobs.places.place import Connections
 from mailsift.jobs.places.service import Places

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.live import Live
 from typing_extensions import override
 
-from mailsift.cli import progress, terminal
-from mailsift.cli.progress import Speed, show_summary, summary_of
+from mailsift.cli import lists, terminal
+from mailsift.cli.lists import Speed, show_summary, summary_of
 from mailsift.jobs.eta import TimeLeft
 from mailsift.jobs.views import WAITS_FOR_MEMORY, WAITS_FOR_STORAGE, WAITS_FOR_THREADS, JobView
 from mailsift.pipeline.errors import MailsiftError
@@ -32,14 +32,14 @@ DONE = replace(RUNNING, state=JobState.COMPLETED, finished_at=START + timedelta(
 def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What the console gets, which is no terminal and 40 columns wide."""
     said = io.StringIO()
-    monkeypatch.setattr(progress, "console", Console(file=said, width=40))
+    monkeypatch.setattr(lists, "console", Console(file=said, width=40))
     return said
 
 
 def text(view: JobView, rate: float) -> str:
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as captured:
-        console.print(progress.progress_bar(view, rate))
+        console.print(lists.progress_bar(view, rate))
     return captured.get()
 
 
@@ -173,15 +173,15 @@ class _Outage(_Looks):
 async def test_a_database_that_goes_away_is_waited_for_and_told_of_once(printed: io.StringIO) -> None:
     looks: Any = _Outage(RUNNING, None, None, None, RUNNING, None)
     ids = (RUNNING.account_id, RUNNING.id)
-    assert await progress.watch(looks, *ids, keep_alive=lambda: None, quiet_seconds=0.0) == DONE
+    assert await lists.watch(looks, *ids, keep_alive=lambda: None, quiet_seconds=0.0) == DONE
     assert printed.getvalue().count("isn’t responding. Nothing is lost") == 2
 
 
 async def test_a_database_that_stays_away_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_OUTAGE_SECONDS", 0.5)
+    monkeypatch.setattr(lists, "_OUTAGE_SECONDS", 0.5)
     looks: Any = _Outage(RUNNING, *[None] * 9)
     with pytest.raises(MailsiftError, match="database_unavailable"):
-        await progress.watch(looks, RUNNING.account_id, RUNNING.id, keep_alive=lambda: None)
+        await lists.watch(looks, RUNNING.account_id, RUNNING.id, keep_alive=lambda: None)
 
 
 async def test_a_log_is_told_what_is_new_and_nothing_twice(
@@ -191,7 +191,7 @@ async def test_a_log_is_told_what_is_new_and_nothing_twice(
     monkeypatch.setattr(Speed, "update", lambda *_: 0.0)
     waits, further = (replace(RUNNING, warning="no_way_out", processed=n) for n in (500, 501))
     looks = _Looks(RUNNING, waits, waits, waits, further, replace(further, warning=""), waits)
-    await progress.watch(
+    await lists.watch(
         looks,  # type: ignore[arg-type]
         RUNNING.account_id,
         RUNNING.id,

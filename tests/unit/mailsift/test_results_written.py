@@ -14,8 +14,8 @@ from uuid import uuid4
 
 import pytest
 
-from mailsift.cli import ends, lists
-from mailsift.cli.ends import PipeSink, PlaceSink
+from mailsift.cli import lists
+from mailsift.cli.lists import PipeSink, PlaceSink
 from mailsift.cli.pairs import check_writable
 from mailsift.jobs.places.place import parse_sink
 from mailsift.jobs.results.export import Selection
@@ -129,7 +129,7 @@ async def test_a_pipe_that_takes_no_result_is_one_line(
     def export(_results: Path, out: IO[bytes], **_: object) -> int:
         return out.write(b"email\n")
 
-    monkeypatch.setattr(ends, "export", export)
+    monkeypatch.setattr(lists, "export", export)
     monkeypatch.setattr(sys, "stdout", full_pipe[0])
     with pytest.raises(MailsiftError) as caught:
         await lists.write(Complete(), uuid4(), uuid4(), PipeSink())  # type: ignore[arg-type]  # same

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from mailsift.cli.accounts import key_table
 from mailsift.cli.jobs import job_fields_table, job_table
-from mailsift.cli.keys import key_table
 from mailsift.cli.ops import ledger_table, throttle_table
 from mailsift.cli.outcomes import accuracy_table
 from mailsift.jobs.admin.console import LedgerRow, ThrottleRow

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailsift.api.http.policies import TierPolicyBody
+from mailsift.api.http.uploads import TierPolicyBody
 from mailsift.pipeline.frames import SEGMENT
 from mailsift.pipeline.tiers import (
     RULES,

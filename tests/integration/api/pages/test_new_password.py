@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from mailsift.accounts.links import Links
-from mailsift.accounts.passwords import Passwords
 from mailsift.accounts.people import Role
+from mailsift.accounts.sessions import Passwords
 from mailsift.container import open_container
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError

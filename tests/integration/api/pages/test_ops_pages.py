@@ -63,7 +63,7 @@ async def test_to_everybody_else_nothing_is_here(api: Api) -> None:
             answer = await owner.get(path)
             assert answer.status_code == 404, path
             assert "not_found" in answer.text
-        routes = [route for router in ops.ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+        routes = [route for route in ops.router.routes if isinstance(route, APIRoute)]
         for path in {route.path for route in routes if "POST" in (route.methods or ())}:
             assert (await post(owner, path.replace("{job_id}", "1"), action="pause")).status_code == 404, path
         assert "/ops" not in (await owner.get("/keys")).text

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from typing_extensions import override
 
-from mailsift.accounts import passwords
+from mailsift.accounts import sessions
 from mailsift.accounts.links import Links
 from mailsift.accounts.people import Role
 from mailsift.container import open_container
@@ -287,7 +287,7 @@ async def test_an_invitation_opens_nothing_for_who_was_new_when_it_was_looked_at
         mine = await links.invite_from_terminal("alice", email, Role.VIEWER)
         theirs = await links.invite_from_terminal("bob", email, Role.OWNER)
 
-        class Meanwhile(passwords.Passwords):
+        class Meanwhile(sessions.Passwords):
             @override
             async def hash(self, password: str) -> str:
                 await links.accept(theirs, password=PASSWORD, client="")

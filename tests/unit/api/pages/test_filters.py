@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from jinja2 import Environment
 
-from mailsift.api.pages.filters import FILTERS, breakable, date_time, duration, number, percent, size
+from mailsift.api.pages.words import FILTERS, breakable, date_time, duration, number, percent, size
 
 NOW = datetime(2026, 11, 21, 4, 31, 5, tzinfo=UTC)
 

@@ -7,8 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from mailsift.api.pages.jobs import rate_text
-from mailsift.api.pages.tiers import run_before, sentence_of, tiers_of
+from mailsift.api.pages.jobs import rate_text, run_before, sentence_of, tiers_of
 from mailsift.api.pages.words import provider_name, time_lines
 from mailsift.jobs.eta import MIXED_LINE, TRIAGE_LINE, EtaLine
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView

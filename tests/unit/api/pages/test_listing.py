@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mailsift.api.pages.charts import nice_top, robust_top
-from mailsift.api.pages.ops.listing import ListFilter, Listing
+from mailsift.api.pages.ops import ListFilter, Listing
 
 NUMBERS: Listing[int] = Listing(
     "/numbers",

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from mailsift.api.pages.results import PageQuery, chips_of
+from mailsift.api.pages.jobs import RowsQuery, chips_of
 from mailsift.api.pages.words import (
     AFTER_FAILURE,
     ANSWERS,
@@ -55,7 +55,7 @@ def test_a_provider_is_found_by_what_pages_call_it_and_by_its_key() -> None:
     for key in (*(row.key for row in PROVIDERS), "mixed", "mx.example.net"):
         name = provider_name(key)
         for typed in (key, name, f" {name.upper()} "):
-            asked = PageQuery(provider=typed)
+            asked = RowsQuery(provider=typed)
             assert asked.wanted().provider == key, typed
             (chip,) = chips_of(asked, JobId(UUID(int=1)))
             assert chip.words == f"Provider: {name}"

@@ -37,7 +37,7 @@ from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from mailsift.api.mcp.tools import BODY_BYTES, TOOLS, ToolCall, call_tool
+from mailsift.api.mcp import BODY_BYTES, TOOLS, ToolCall, call_tool
 from mailsift.pipeline.errors import MailsiftError, error_fields
 
 if TYPE_CHECKING:
