@@ -48,3 +48,12 @@ def start_service(
         stderr=log,
         start_new_session=True,
     )
+
+
+def open_pipes() -> set[str]:
+    """Return the pipes of this process; those that a test leaves open are there after it and not before.
+
+    Not to be counted: what earlier tests have left to the garbage collector goes at any time.
+    """
+    links = [path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    return {str(link) for link in links if str(link).startswith("pipe:")}
