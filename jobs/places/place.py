@@ -116,7 +116,7 @@ def _parse(url: str) -> Place:
         return _database(base, {_QUERY: [query]} if query else found)
     if scheme in _STORES:
         names = parts.path.split("/")[1:]
-        if parts.query or not all(names) or len(names) < _FEWEST_NAMES.get(scheme, 1):
+        if "?" in base or "#" in base or not all(names) or len(names) < _FEWEST_NAMES.get(scheme, 1):
             raise _bad_place("An object is called scheme://bucket/key, or az://account/container/key.")
     return Place(scheme, _one_spelling(url))
 
