@@ -102,11 +102,7 @@ def _as_file_faults(table: SourceTable, workdir: Path) -> Iterator[None]:
 
 
 def _open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable:
-    """Find out what the file is and start to read it.
-
-    Raises:
-        MailsiftError: see `take_in`.
-    """
+    """Find out what the file is and start to read it."""
     head = _head(source)
     match container_of(head):
         case FileContainer.ZIP:
@@ -253,11 +249,7 @@ class _AddressColumn:
 
 
 def _first_rows(table: SourceTable) -> pl.DataFrame:
-    """Read the rows by which the address column is found.
-
-    Raises:
-        MailsiftError: `empty_file`.
-    """
+    """Read the rows by which the address column is found."""
     sample = table.frame.head(SAMPLE_ROWS).collect(engine="streaming")
     if not sample.height:
         raise _no_rows()

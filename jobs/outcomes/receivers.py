@@ -317,11 +317,7 @@ def _check_fresh(at: float, trust: SenderTrust) -> None:
 
 
 def _check_public_key(key: str) -> bytes:
-    """Return SendGrid's verification key (base64 of a P-256 key) as it is stored.
-
-    Raises:
-        MailsiftError: `receiver_key_invalid`.
-    """
+    """Return SendGrid's verification key (base64 of a P-256 key) as it is stored."""
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import load_der_public_key
 

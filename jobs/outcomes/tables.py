@@ -39,7 +39,6 @@ _STATUS: Final = re.compile(r"[245]\.\d{1,3}\.\d{1,3}")
 _REPLY_CODE: Final = re.compile(r"(?<![\d.])([245])(?:\d\d(?=[ \-])|\.\d{1,3}\.\d{1,3}\b(?!\.\d))")
 """In a server's words, with its first figure; in an IP address there is none."""
 
-
 _OF_CHANNEL: Final = re.compile(
     r"(?:message|delivery)?(?:channel|medium)(?:type|name)?|(?:object|message)type"
 )
@@ -246,11 +245,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
 
 
 def _telling(table: _Table, address: int, *, is_judged: bool) -> _Telling:
-    """Find the columns that say what happened, in a table that may be a verifier's.
-
-    Raises:
-        MailsiftError: `no_outcome_column`.
-    """
+    """Find the columns that say what happened, in a table that may be a verifier's."""
     coded, codes = _coded_column(table)
     kind = _kind_column(table, is_judged=is_judged) if coded is None else coded
     with_codes = (

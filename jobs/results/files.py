@@ -237,21 +237,13 @@ class _Verdicts:
     places: pl.Series
 
     def check_complete(self) -> None:
-        """Refuse what lacks the verdict of an address.
-
-        Raises:
-            MailsiftError: `results_incomplete`.
-        """
+        """Refuse what lacks the verdict of an address."""
         if missing := int((self.places == 0).sum()):
             raise _incomplete(f"{counted(missing, 'address has', 'addresses have')} no verdict.")
 
 
 def _read_verdicts(source: pl.LazyFrame, segments: Iterable[pl.LazyFrame], fields: list[str]) -> _Verdicts:
-    """Read all segments, and keep of each what differs: most verdicts are alike.
-
-    Raises:
-        MailsiftError: `results_incomplete` when an address is there twice, or is none of the list.
-    """
+    """Read all segments, and keep of each what differs: most verdicts are alike."""
     greatest = source.select(pl.col(ADDRESS_N).max()).collect(engine="streaming").item()
     places = pl.zeros(greatest + 1, dtype=pl.UInt32, eager=True)
     kinds = [_no_verdict(fields)]
