@@ -92,6 +92,11 @@ class RowFilter:
         return self == RowFilter(statuses=self.statuses)
 
 
+def canonical_domain(domain: str) -> str:
+    """Return a domain as the canonical form of addresses writes it; what is none stays as it is."""
+    return read_domain(domain) or domain.strip().removeprefix("@").lower()
+
+
 class SortBy(StrEnum):
     """In which order rows come; equal ones in that of the list."""
 
@@ -594,11 +599,6 @@ def read_row(files: ResultFiles, row: int) -> ResultRow | None:
     if row >= height(path):
         return None
     return next(_read_rows(files, [row], read_names(path), with_evidence=True), None)
-
-
-def canonical_domain(domain: str) -> str:
-    """Return a domain as the canonical form of addresses writes it; what is none stays as it is."""
-    return read_domain(domain) or domain.strip().removeprefix("@").lower()
 
 
 def matching_rows(files: ResultFiles, row_filter: RowFilter) -> pl.Series:
