@@ -195,7 +195,7 @@ class Drafts:
 
         Raises:
             MailsiftError: `draft_not_found`, `service_unavailable` when this was interrupted, or what
-                jobs.intake.take_in says of a list it cannot read.
+                mailsift.jobs.intake.process.take_in says of a list it cannot read.
         """
         draft = await self.get(account_id, draft_id)
         keys = DraftBlobs(account_id, draft_id)

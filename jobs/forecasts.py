@@ -22,7 +22,7 @@ from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
 from mailsift.storage.sql.stats import BYTES_AN_ADDRESS, ProgressRow, QueueRow, Queues
 from mailsift.storage.states import CLAIMABLE, UNREAD, JobTransition
 
-FRESH_S: Final = 2.0
+_FRESH_S: Final = 2.0
 """How old the picture of the whole installation may be: many look at their jobs at the same time."""
 TRIAGE_RATES: Final = {Mode.FAST: 300_000.0, Mode.MEDIUM: 4_000.0, Mode.DEEP: 2_000.0}
 """Addresses a second that are looked at, as long as nothing was measured; in medium, each at a domain."""
@@ -54,9 +54,9 @@ class Forecasts:
         self._picture: QueuePicture | None = None
 
     async def picture(self) -> QueuePicture:
-        """Return what all jobs wait for, at most FRESH_S old."""
+        """Return what all jobs wait for, at most _FRESH_S old."""
         now = time.monotonic()
-        if self._picture is None or now - self._picture.taken_at > FRESH_S:
+        if self._picture is None or now - self._picture.taken_at > _FRESH_S:
             self._picture = await self._read_picture(now)
         return self._picture
 

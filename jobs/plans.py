@@ -45,9 +45,9 @@ from mailsift.storage.states import UNREAD
 if TYPE_CHECKING:
     from mailsift.pipeline.validator import DomainWitness
 
-MOST_DOMAINS: Final = 5_000
+_MOST_DOMAINS: Final = 5_000
 """Domains of a list that are looked up in the cache: the largest."""
-MOST_LOOKED_UP: Final = 500
+_MOST_LOOKED_UP: Final = 500
 """Domains among these that DNS is asked about for a plan, the largest of those nobody has looked up yet."""
 SAMPLE: Final = 1_000
 """Addresses of a list of which it is looked up whether their answers are still remembered."""
@@ -211,7 +211,7 @@ class Planner:
     async def _count(self, source: Path, column: str) -> DomainCounts:
         options = asdict(IntakeOptions(column=column, chunk_addresses=100_000))
         request: dict[str, Any] = {"source": str(source), "options": options}
-        request |= {"most": MOST_DOMAINS, "sample": SAMPLE}
+        request |= {"most": _MOST_DOMAINS, "sample": SAMPLE}
         async with self._counting:
             with tempfile.TemporaryDirectory(dir=self.scratch, prefix="plan-") as folder:
                 counted = await ask_child(
@@ -250,7 +250,7 @@ class Planner:
         found = await self.cache.get(FactKind.DOMAIN, list(counts.domains))
         decoded = ((domain, decode_domain(domain, data)) for domain, data in found.items())
         facts = {domain: fact for domain, fact in decoded if fact is not None}
-        unknown = list(islice((domain for domain in counts.domains if domain not in facts), MOST_LOOKED_UP))
+        unknown = list(islice((domain for domain in counts.domains if domain not in facts), _MOST_LOOKED_UP))
         if unknown:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):

@@ -17,7 +17,7 @@ from mailsift.storage.redis.throttle import LearnedRate
 from mailsift.storage.sql import throttles
 from mailsift.storage.sql.throttles import ANY_PROVIDER, ANY_SOURCE, EditBook, ThrottleEdit
 
-LATE_S: Final = 0.1
+_LATE_S: Final = 0.1
 """Who was sent away comes back after the time a session's recipients take, and on average half a look later
 (mailsift.jobs.engine.engine.EngineConfig.poll_s): what the rate would allow beyond its burst is lost."""
 
@@ -129,5 +129,5 @@ class ProviderRates:
             burst=burst,
             credit=max(0.0, burst - known.owed_s * rate),
             held=hold_s > 0,
-            lost_s=max(0.0, row.recipients / row.rate + LATE_S - burst / rate) / burst,
+            lost_s=max(0.0, row.recipients / row.rate + _LATE_S - burst / rate) / burst,
         )

@@ -1,8 +1,4 @@
-"""Schedules: lists that are validated again on a cron line.
-
-What a schedule does and what is seen of it; what people ask of schedules; the runs, each slot once; and the
-timetable, which decides without asking anybody which slots are run, and when.
-"""
+"""Schedules: lists that are validated again on a cron line, each of its slots once."""
 
 from __future__ import annotations
 
@@ -51,8 +47,6 @@ from mailsift.storage.sql import accounts, jobs, schedules
 from mailsift.storage.sql.chunks import LeaseLostError
 from mailsift.storage.sql.jobs import NewJob, owned
 from mailsift.storage.sql.schedules import PUNCTUAL, Slot
-
-MAX_SCHEDULES = 100
 
 
 class Recheck(StrEnum):
@@ -148,10 +142,10 @@ class RunView:
 _LISTED_RUNS = 5
 
 
-def schedule_view(row: Row, now: datetime) -> ScheduleView:
+def _schedule_view(row: Row, now: datetime) -> ScheduleView:
     """Return a schedule's row as others may see it at this time."""
     known = is_zone(row["zone"])  # to this machine
-    starts = timetable_of(row).starts(row["next_run_at"], now=now, count=_LISTED_RUNS) if known else ()
+    starts = _timetable_of(row).starts(row["next_run_at"], now=now, count=_LISTED_RUNS) if known else ()
     spec = from_row(
         ScheduleSpec,
         row,
@@ -169,9 +163,12 @@ def schedule_view(row: Row, now: datetime) -> ScheduleView:
     )
 
 
-def timetable_of(row: Row) -> Timetable:
+def _timetable_of(row: Row) -> Timetable:
     """Return when the schedule of a row runs."""
     return Timetable(row["cron"], row["zone"], row["id"], row["jitter_seconds"], row["ends_at"])
+
+
+_MAX_SCHEDULES = 100  # of one account
 
 
 class ScheduleService:
@@ -223,9 +220,9 @@ class ScheduleService:
             places = JobPlaces(named.source or before.source, named.sink or before.sink)
             name = job["name"] if job else places.source.name if places.source else ""
             await accounts.get(connection, account_id, lock=True)
-            if len(await schedules.of_account(connection, account_id)) >= MAX_SCHEDULES:
+            if len(await schedules.of_account(connection, account_id)) >= _MAX_SCHEDULES:
                 raise MailsiftError(
-                    "schedule_limit", f"An account can have at most {MAX_SCHEDULES} schedules."
+                    "schedule_limit", f"An account can have at most {_MAX_SCHEDULES} schedules."
                 )
             sealed = self._places.seal(account_id, places) if places else ""
             await schedules.insert(
@@ -249,7 +246,7 @@ class ScheduleService:
         now = self._now()
         async with self._database.begin() as connection:
             rows = await schedules.of_account(connection, account_id)
-            return [schedule_view(row, now) for row in rows]
+            return [_schedule_view(row, now) for row in rows]
 
     async def get(self, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
         """Return a schedule with its next five runs.
@@ -289,10 +286,10 @@ class ScheduleService:
         """
         async with self._database.begin() as connection:
             row, now = await _owned(connection, account_id, schedule_id, lock=True), self._now()
-            spec = change(schedule_view(row, now).spec)
+            spec = change(_schedule_view(row, now).spec)
             check_cron(spec.cron, spec.zone)
             values = _columns(spec)
-            times, before = spec.timetable(schedule_id), timetable_of(row)
+            times, before = spec.timetable(schedule_id), _timetable_of(row)
             if not times.has_slots_of(before):
                 check_jitter(spec.cron, spec.jitter_seconds)
             if not (times.has_slots_of(before) and times.includes(row["next_run_at"])):
@@ -327,8 +324,8 @@ class ScheduleService:
         async with self._database.begin() as connection:
             row = await _owned(connection, account_id, schedule_id, lock=True)
             if row["enabled"]:
-                return schedule_view(row, self._now())
-            upcoming = timetable_of(row).upcoming(self._now())
+                return _schedule_view(row, self._now())
+            upcoming = _timetable_of(row).upcoming(self._now())
             await schedules.change(
                 connection,
                 schedule_id,
@@ -377,7 +374,7 @@ class ScheduleService:
         return view
 
     async def _view(self, connection: Connection, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
-        return schedule_view(await _owned(connection, account_id, schedule_id), self._now())
+        return _schedule_view(await _owned(connection, account_id, schedule_id), self._now())
 
 
 async def _owned(connection: Connection, account_id: UUID, schedule_id: UUID, *, lock: bool = False) -> Row:
@@ -451,7 +448,7 @@ class ScheduleRuns:
 
     async def _run_claimed(self, row: Row) -> int:
         """Do what a claimed schedule is due for; returns how many jobs it made."""
-        times = timetable_of(row)
+        times = _timetable_of(row)
         slot = times.standing(row["next_run_at"])
         if slot.at > row["next_run_at"]:
             await self._move_on(row, times, DueRun(None, slot))
@@ -483,9 +480,8 @@ class ScheduleRuns:
     async def _plan(self, row: Row, times: Timetable, slot: Slot) -> DueRun:
         catch_up, now = CatchUp(row["catch_up"]), self._now()
         if catch_up is CatchUp.NONE and row["lost_at"] is not None:
-            now = (
-                row["lost_at"] - RUN_LEASE
-            )  # what was taken in time was not missed, though its maker has died
+            # What was taken in time was not missed, though its maker has died.
+            now = row["lost_at"] - RUN_LEASE
         now -= row["next_run_at"] - slot.at  # nor was what lies earlier by now
         return times.due(catch_up, slot=slot, now=now, freed_at=await self._freed_at(row))
 
@@ -587,18 +583,13 @@ class ScheduleRuns:
         return utc_datetime(self.clock())
 
 
-CATCH_UP_WINDOW = timedelta(hours=24)
+_CATCH_UP_WINDOW = timedelta(hours=24)
 """How far back missed slots are caught up."""
 
 _SHIFT = timedelta(hours=3)
 """A zone whose rules are changed moves by no more."""
 
 _MOMENT = timedelta(microseconds=1)
-_ANY_DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
-_ANOTHER_DAY: Final = datetime(2025, 2, 1, tzinfo=UTC)
-_LEAST_GAP_S: Final = 60
-_LOOKED_AT: Final = 1_500
-"""How many slots show what lies between two: those of a day, where there is one every minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -694,14 +685,14 @@ class Timetable:
         now = max(now, slot.starts_at)  # it is due, whoever has written down when it starts
         # What has waited behind the delay of the first slot is looked at after it.
         last = now - (slot.starts_at - slot.at)
-        oldest = max(slot.at, now - CATCH_UP_WINDOW - timedelta(seconds=self.jitter)) - _MOMENT
+        oldest = max(slot.at, now - _CATCH_UP_WINDOW - timedelta(seconds=self.jitter)) - _MOMENT
         begun = list(takewhile(lambda one: one.at <= last and self._has_begun(one, now), self._slots(oldest)))
         following = self.following(begun[-1].at if begun else oldest)
-        missed = [one for one in begun if now - one.starts_at <= CATCH_UP_WINDOW]
+        missed = [one for one in begun if now - one.starts_at <= _CATCH_UP_WINDOW]
         if catch_up is CatchUp.ALL and missed:
             return DueRun(missed[0].at, missed[1] if len(missed) > 1 else following)
         latest = missed[-1] if missed else None
-        if freed_at is not None and slot.starts_at <= freed_at and now - freed_at <= CATCH_UP_WINDOW:
+        if freed_at is not None and slot.starts_at <= freed_at and now - freed_at <= _CATCH_UP_WINDOW:
             latest = latest or slot
         if (
             latest is not None
@@ -717,6 +708,9 @@ class Timetable:
 
     def _has_begun(self, slot: Slot, now: datetime) -> bool:
         return slot.starts_at <= now and self.includes(slot.at)
+
+
+_ANY_DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def check_cron(cron: str, zone: str) -> None:
@@ -737,6 +731,12 @@ def check_cron(cron: str, zone: str) -> None:
 def _check_zone(zone: str) -> None:
     if not is_zone(zone):
         raise MailsiftError("schedule_zone_invalid", "The time zone must be an IANA name.")
+
+
+_ANOTHER_DAY: Final = datetime(2025, 2, 1, tzinfo=UTC)
+_LEAST_GAP_S: Final = 60
+_LOOKED_AT: Final = 1_500
+"""How many slots show what lies between two: those of a day, where there is one every minute."""
 
 
 def check_jitter(cron: str, jitter: int) -> None:

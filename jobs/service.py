@@ -372,7 +372,8 @@ class JobService:
             with tempfile.TemporaryDirectory(dir=self.scratch, prefix="retry-") as folder:
                 source = Path(folder) / "retry.parquet"
                 column = await in_thread(account_id, rows_to_retry, results, source, row["address_column"])
-                again = replace(options, column=column, name=f"{row['name']} (retry)".lstrip())
+                name = f"{row['name'].removesuffix('(retry)').rstrip()} (retry)".lstrip()
+                again = replace(options, column=column, name=name)
                 made = await self.submit(account_id, source, again, parent=job_id)
         await self._record(account_id, job_id, "job.retry")
         return made

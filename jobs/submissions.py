@@ -19,7 +19,7 @@ from mailsift.storage.sql import idempotency, jobs
 from mailsift.storage.sql.idempotency import KnownRequest, Request
 from mailsift.storage.sql.jobs import NewJob
 
-LONGEST_UPLOAD_S = 86_400.0
+_LONGEST_UPLOAD_S = 86_400.0
 """What was stored so long ago and has no job is deleted."""
 
 _FIRST_OPTIONS: Final = frozenset(
@@ -120,7 +120,7 @@ class Submissions:
         job_id = JobId(uuid4())
         await self._commits.run(
             jobs.expect_blobs,
-            lambda connection: jobs.expect_blobs(connection, job_id, seconds=LONGEST_UPLOAD_S),
+            lambda connection: jobs.expect_blobs(connection, job_id, seconds=_LONGEST_UPLOAD_S),
         )
         stored = await store_list(self._blobs, JobBlobs(job_id).source, pieces, name=source_name)
         return new_job(job_id, account_id, options, stored, parent=parent)
@@ -135,7 +135,7 @@ class Submissions:
         """
         sealed = replace(options, places=self._places.seal(account_id, places))
         job_id = JobId(uuid4())
-        await self._database.run(jobs.expect_blobs, job_id, seconds=LONGEST_UPLOAD_S)
+        await self._database.run(jobs.expect_blobs, job_id, seconds=_LONGEST_UPLOAD_S)
         stored = StoredList(places.source.name if places.source else "", places.digest(), 0)
         return new_job(job_id, account_id, sealed, stored, parent=parent)
 

@@ -39,8 +39,6 @@ LONGEST_WRITE: Final = timedelta(minutes=5)
 """In which a part is sent, one of two at a time, mostly of 5 MiB: the library does not see how far."""
 _RETRIES: Final = 3
 _PLAIN_HTTP: Final = "allow_http"  # beside the credentials of a store in one's own house
-_WILDCARD: Final = re.compile(r"(\*\*/|\*+)")
-_WILDCARDS: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 _AZURE: Final = "az://"
 _NO_CREDENTIALS: Final = re.compile("token request|/latest/api/token")
 """How it shows that there are none: then the library asks the cloud of this machine for some."""
@@ -86,10 +84,36 @@ async def matching_objects(pattern: str, config: Mapping[str, str]) -> list[str]
         found = await obstore.list(
             _object_store(bucket, config, LONGEST_READ), prefix or None
         ).collect_async()
-    key = "".join(
-        _WILDCARDS.get(part) or re.escape(part) for part in _WILDCARD.split(_split_object_url(pattern)[1])
-    )
-    return sorted(f"{bucket}/{meta['path']}" for meta in found if re.fullmatch(key, meta["path"]))
+    wanted = _split_object_url(pattern)[1]
+    return sorted(f"{bucket}/{meta['path']}" for meta in found if is_object_like(wanted, meta["path"]))
+
+
+_WILDCARD: Final = re.compile(r"(\*\*/|\*+)")
+
+
+def is_object_like(pattern: str, key: str) -> bool:
+    """Say whether a pattern means an object; each of its parts goes through the key once."""
+    ends = {0}  # where what has been read of the pattern may end in the key
+    for part in filter(None, _WILDCARD.split(pattern)):
+        behind = range(min(ends, default=len(key)) + 1, len(key) + 1)
+        if part == "*":
+            ends = _with_rest_of_folder(key, ends)
+        elif part == "**":
+            ends.update(behind)
+        elif part == "**/":
+            ends.update(at for at in behind if key[at - 1] == "/")
+        else:
+            ends = {at + len(part) for at in ends if key.startswith(part, at)}
+    return len(key) in ends
+
+
+def _with_rest_of_folder(key: str, ends: set[int]) -> set[int]:
+    """Return these places in a key, and those behind each of them in the same folder."""
+    found = set(ends)
+    for at, letter in enumerate(key):
+        if at in found and letter != "/":
+            found.add(at + 1)
+    return found
 
 
 def _open_object_store(url: str, config: Mapping[str, str], longest: timedelta) -> tuple[Any, str]:

@@ -115,113 +115,99 @@ def alarms(seen: Installation) -> list[Alarm]:
     return sorted(found, key=lambda alarm: list(Level).index(alarm.level))
 
 
-READY_SECONDS: Final = 60.0
-BEHIND_SECONDS: Final = 900.0
-READING_SECONDS: Final = 60.0
-SWEEP_SECONDS: Final = 30.0
-DELIVERY_SECONDS: Final = 60.0
-SCHEDULE_SECONDS: Final = 10.0
-"""Schedules are looked at every five seconds."""
-UNACKED_SECONDS: Final = 600.0
-EXPIRY_SHARE: Final = 0.01
-EXPIRY_MINUTES: Final = 15
-EXPIRY_LEAST: Final = 3  # one machine that was switched off is no alarm
-LAG_SECONDS: Final = 1.0
-GONE_SECONDS: Final = 3_600.0
-"""A process that is gone for longer, and is not missed, is no news."""
-UPGRADE_SECONDS: Final = 300.0
-"""Between two processes that an upgrade replaces."""
-STILL_MINUTES: Final = 2
-"""Whole minutes without a verdict that are a standstill where work is ready."""
-FULL_SHARE: Final = 0.01
-FULL_BYTES: Final = 256 * 2**20
-LOW_SHARE: Final = 0.05
-LOW_BYTES: Final = 10 * 2**30
-"""A disk is low below a twentieth of it, unless that is more than this."""
-FAILING_SHARE: Final = 0.2
-REFUSING_PROVIDERS: Final = 3
-"""So many that refuse one source at a time are no matter between it and one of them."""
-
-_BIG: Final = frozenset(row.key for row in PROVIDERS)
+_READY_SECONDS: Final = 60.0
 
 
-def of_database(check: Callable[[Snapshot], Iterator[str]]) -> Callable[[Installation], Iterator[str]]:
+def _of_database(check: Callable[[Snapshot], Iterator[str]]) -> Callable[[Installation], Iterator[str]]:
     """Return the check for an installation whose database may be away: then nothing is known of the rest."""
     return lambda installation: check(installation.stats) if installation.stats is not None else iter(())
 
 
-def database_is_gone(installation: Installation) -> Iterator[str]:
+def _database_is_gone(installation: Installation) -> Iterator[str]:
     """PostgreSQL does not answer."""
     if installation.stats is None:
         yield "PostgreSQL does not answer: nothing is taken in and no verdict is stored."
 
 
-def redis_is_gone(installation: Installation) -> Iterator[str]:
+def _redis_is_gone(installation: Installation) -> Iterator[str]:
     """Redis isn’t responding, or takes nothing."""
     if installation.throttles is None or installation.broker is None:
         yield "Redis does not answer or takes nothing: nobody is woken, and processes keep to their shares."
 
 
-def nobody_works(stats: Snapshot) -> Iterator[str]:
+def _nobody_works(stats: Snapshot) -> Iterator[str]:
     """No process may claim."""
     if not stats.live:
         waiting = f", and {_waiting(stats.backlog)}" if stats.backlog else ""
         yield f"No worker may claim work: none is running, or all are drained{waiting}."
 
 
-def nothing_is_claimed(stats: Snapshot) -> Iterator[str]:
+def _nothing_is_claimed(stats: Snapshot) -> Iterator[str]:
     """Work could be claimed, slots are free, and for a minute nobody has claimed anything."""
     if _is_unclaimed(stats) and stats.ordinary_slots and all(map(_is_idle, stats.live)):
         waited = _seconds(stats.oldest_claimable_s)
         yield f"Work has been ready for {waited} while {_count(stats.free_slots, 'slot')} free."
 
 
-def processes_are_idle(stats: Snapshot) -> Iterator[str]:
+def _processes_are_idle(stats: Snapshot) -> Iterator[str]:
     """Which of these slots are at fault; one that has only just begun is not."""
     idle = [one for one in stats.live if one.in_hand == 0 and _is_idle(one)]
     if _is_unclaimed(stats) and idle:
         yield f"{_count(len(idle), 'process')} up, but claimed nothing for a minute: restart them."
 
 
-def work_stands_still(stats: Snapshot) -> Iterator[str]:
+_STILL_MINUTES: Final = 2
+"""Whole minutes without a verdict that are a standstill where work is ready."""
+
+
+def _work_stands_still(stats: Snapshot) -> Iterator[str]:
     """Every slot is busy and nothing comes of it."""
-    recent = stats.minutes[-STILL_MINUTES - 1 :]
-    still = len(recent) > STILL_MINUTES and not any(minute.addresses for minute in recent)
-    if still and stats.live and not stats.ordinary_slots and stats.oldest_claimable_s > READY_SECONDS:
+    recent = stats.minutes[-_STILL_MINUTES - 1 :]
+    still = len(recent) > _STILL_MINUTES and not any(minute.addresses for minute in recent)
+    if still and stats.live and not stats.ordinary_slots and stats.oldest_claimable_s > _READY_SECONDS:
         waited = _seconds(stats.oldest_claimable_s)
         yield (
             f"Every slot is busy, work has been ready for {waited}, and no address got a verdict "
-            f"for {STILL_MINUTES} minutes."
+            f"for {_STILL_MINUTES} minutes."
         )
 
 
-def workers_are_too_few(stats: Snapshot) -> Iterator[str]:
+_BEHIND_SECONDS: Final = 900.0
+
+
+def _workers_are_too_few(stats: Snapshot) -> Iterator[str]:
     """Every slot is busy and ready work is old."""
-    if stats.live and not stats.ordinary_slots and stats.oldest_claimable_s > BEHIND_SECONDS:
+    if stats.live and not stats.ordinary_slots and stats.oldest_claimable_s > _BEHIND_SECONDS:
         yield f"Work has been ready for {_seconds(stats.oldest_claimable_s)} and every slot is busy."
 
 
-def reading_is_slow(stats: Snapshot) -> Iterator[str]:
+_READING_SECONDS: Final = 60.0
+
+
+def _reading_is_slow(stats: Snapshot) -> Iterator[str]:
     """A small list waits to be read."""
     waited = stats.oldest_jobs.get("small", 0.0)
-    if waited > READING_SECONDS and stats.live:
+    if waited > _READING_SECONDS and stats.live:
         yield f"A small list has been waiting for {_seconds(waited)} to be begun."
 
 
-def nobody_sweeps(stats: Snapshot) -> Iterator[str]:
+_SWEEP_SECONDS: Final = 30.0
+
+
+def _nobody_sweeps(stats: Snapshot) -> Iterator[str]:
     """What the dead held is not freed."""
     ages = [one.sweep_age for one in stats.workers if not one.gone and one.sweep_age is not None]
-    if ages and min(ages) > SWEEP_SECONDS:
+    if ages and min(ages) > _SWEEP_SECONDS:
         yield f"The last sweep was {_seconds(min(ages))} ago: leases of dead workers are not freed."
 
 
-def counters_lie(stats: Snapshot) -> Iterator[str]:
+def _counters_lie(stats: Snapshot) -> Iterator[str]:
     """A counter disagrees with what it counts."""
     if wrong := [one for one in stats.drift if one.chunks_open]:
         yield f"The counter of open chunks is wrong in {len(wrong)} running jobs."
 
 
-def port25_is(state: str, installation: Installation) -> Iterator[str]:
+def _port25_is(state: str, installation: Installation) -> Iterator[str]:
     """Say where port 25 is so; what waits is mended as soon as no process finds it so any more."""
     checked = [worker for worker in installation.live if worker.health.port25]
     found = [worker for worker in checked if worker.health.port25 == state]
@@ -233,15 +219,15 @@ def port25_is(state: str, installation: Installation) -> Iterator[str]:
 _PORT25: Final = {"closed": "closed, and was never open", "away": "closed, and was open before"}
 
 
-def our_network_is_away(installation: Installation) -> Iterator[str]:
+def _our_network_is_away(installation: Installation) -> Iterator[str]:
     """Port 25 was open and is not; of workers that cannot tell, whose addresses wait for it."""
-    yield from port25_is("away", installation)
+    yield from _port25_is("away", installation)
     waiting = installation.stats.waits.get(WaitReason.OUR_NETWORK) if installation.stats else 0
     if waiting and not any(worker.health.port25 for worker in installation.live):
         yield f"Mail servers cannot be reached from here: {_waiting(waiting)}."
 
 
-def resolvers_lie(installation: Installation) -> Iterator[str]:
+def _resolvers_lie(installation: Installation) -> Iterator[str]:
     """A machine has no resolver it believes; of workers that cannot tell, whose addresses wait for one."""
     checked = [worker for worker in installation.live if worker.health.resolvers]
     if alone := [one for one in checked if one.health.distrusted >= one.health.resolvers]:
@@ -251,7 +237,7 @@ def resolvers_lie(installation: Installation) -> Iterator[str]:
         yield f"No resolver can be trusted: {_waiting(waiting)}. What it said is asked again."
 
 
-def a_resolver_lies(installation: Installation) -> Iterator[str]:
+def _a_resolver_lies(installation: Installation) -> Iterator[str]:
     """Some resolvers are not believed, and others are."""
     checked = [worker.health for worker in installation.live]
     worst = max(checked, key=lambda one: one.distrusted, default=None)
@@ -259,25 +245,32 @@ def a_resolver_lies(installation: Installation) -> Iterator[str]:
         yield f"{worst.distrusted} of {worst.resolvers} resolvers cannot be trusted; the others are asked."
 
 
-def providers_are_closed(said: str, installation: Installation) -> Iterator[str]:
+_BIG: Final = frozenset(row.key for row in PROVIDERS)
+
+
+def _providers_are_closed(said: str, installation: Installation) -> Iterator[str]:
     """Large providers said so, and are left alone."""
     for one in installation.throttles or ():
-        if one.closed_s > 0 and one.provider in _BIG and said == (REFUSES if one.refuses else TOO_FAST):
+        if one.closed_s > 0 and one.provider in _BIG and said == (_REFUSES if one.refuses else _TOO_FAST):
             yield f"{one.provider} {said}{_from(one.source)}: left alone for {_seconds(one.closed_s)}."
 
 
-REFUSES, TOO_FAST = "refuses us", "said we are too fast"
+_REFUSES, _TOO_FAST = "refuses us", "said we are too fast"
 
 
-def sources_are_refused(installation: Installation) -> Iterator[str]:
+_REFUSING_PROVIDERS: Final = 3
+"""So many that refuse one source at a time are no matter between it and one of them."""
+
+
+def _sources_are_refused(installation: Installation) -> Iterator[str]:
     """Several providers refuse one source at a time: it is the source."""
     refused = Counter(one.source for one in installation.throttles or () if one.refuses and one.closed_s > 0)
     for source, providers in sorted(refused.items()):
-        if providers >= REFUSING_PROVIDERS:
+        if providers >= _REFUSING_PROVIDERS:
             yield f"{providers} providers refuse us{_from(source)}: it is listed, or its name is wrong."
 
 
-def sources_are_held(stats: Snapshot) -> Iterator[str]:
+def _sources_are_held(stats: Snapshot) -> Iterator[str]:
     """Nothing is asked from a source, whoever says so."""
     for source, note in sorted(stats.held_sources.items()):
         yield f"Nobody is asked{_from(source) or ' from the default source'}: held{note and f' ({note})'}."
@@ -286,24 +279,33 @@ def sources_are_held(stats: Snapshot) -> Iterator[str]:
 _FILES: Final = "MAILSIFT_HOME or MAILSIFT_BLOB_URL"
 
 
-def disks_are_full(installation: Installation) -> Iterator[str]:
+_FULL_SHARE: Final = 0.01
+_FULL_BYTES: Final = 256 * 2**20
+
+
+def _disks_are_full(installation: Installation) -> Iterator[str]:
     """There is no room."""
     for one in _worst_disk(installation):
-        if one[0] < FULL_BYTES or one[0] < one[1] * FULL_SHARE:
+        if one[0] < _FULL_BYTES or one[0] < one[1] * _FULL_SHARE:
             yield f"A disk is full: {_size(one[0])} of {_size(one[1])} are free where {_FILES} is."
 
 
-def disks_are_low(installation: Installation) -> Iterator[str]:
+def _disks_are_low(installation: Installation) -> Iterator[str]:
     """There is hardly room, and there is some."""
-    full = any(disks_are_full(installation))
+    full = any(_disks_are_full(installation))
     if not full and any(map(is_low, installation.healths)):
         free, size = _worst_disk(installation)[0]
         yield f"A disk is nearly full: {_size(free)} of {_size(size)} are free where {_FILES} is."
 
 
+_LOW_SHARE: Final = 0.05
+_LOW_BYTES: Final = 10 * 2**30
+"""A disk is low below a twentieth of it, unless that is more than this."""
+
+
 def is_low(process: ProcessHealth) -> bool:
     """Say whether a process has hardly room for its files."""
-    return process.disk_size > 0 and process.disk_free < min(process.disk_size * LOW_SHARE, LOW_BYTES)
+    return process.disk_size > 0 and process.disk_free < min(process.disk_size * _LOW_SHARE, _LOW_BYTES)
 
 
 def _worst_disk(installation: Installation) -> list[tuple[int, int]]:
@@ -311,72 +313,95 @@ def _worst_disk(installation: Installation) -> list[tuple[int, int]]:
     return sorted((one.disk_free, one.disk_size) for one in installation.healths if one.disk_size)[:1]
 
 
-def store_is_away(installation: Installation) -> Iterator[str]:
+def _store_is_away(installation: Installation) -> Iterator[str]:
     """The store of lists and results fails."""
     if codes := {one.store for one in installation.healths if one.store}:
         what = "has no room" if codes == {"storage_full"} else "fails"
         yield f"The store of lists and results {what}: jobs wait for it, and uploads are refused."
 
 
-def chunks_fail(stats: Snapshot) -> Iterator[str]:
+def _chunks_fail(stats: Snapshot) -> Iterator[str]:
     """Open chunks were tried again and again; those that are done are no news."""
     if stats.troubled:
         one = stats.troubled == 1
         yield f"{stats.troubled:,} open {'chunk was' if one else 'chunks were'} tried more than twice."
 
 
-def leases_expire(stats: Snapshot) -> Iterator[str]:
+_EXPIRY_SHARE: Final = 0.01
+_EXPIRY_MINUTES: Final = 15
+_EXPIRY_LEAST: Final = 3  # one machine that was switched off is no alarm
+
+
+def _leases_expire(stats: Snapshot) -> Iterator[str]:
     """Too many leases ran out lately."""
-    recent = stats.minutes[-EXPIRY_MINUTES:]
+    recent = stats.minutes[-_EXPIRY_MINUTES:]
     expired = sum(minute.leases_expired for minute in recent)
     share = expired / max(1, expired + sum(minute.chunks for minute in recent))
-    if expired >= EXPIRY_LEAST and share > EXPIRY_SHARE:
+    if expired >= _EXPIRY_LEAST and share > _EXPIRY_SHARE:
         yield f"{share:.0%} of the leases of the last {len(recent)} minutes ran out: workers die or hang."
 
 
-def deliveries_are_late(stats: Snapshot) -> Iterator[str]:
+_DELIVERY_SECONDS: Final = 60.0
+
+
+def _deliveries_are_late(stats: Snapshot) -> Iterator[str]:
     """A webhook that nothing stands before is not sent."""
-    if stats.outbox.oldest_due_s > DELIVERY_SECONDS:
+    if stats.outbox.oldest_due_s > _DELIVERY_SECONDS:
         yield f"A webhook has been due for {_seconds(stats.outbox.oldest_due_s)}."
 
 
-def webhooks_fail(stats: Snapshot) -> Iterator[str]:
+_FAILING_SHARE: Final = 0.2
+
+
+def _webhooks_fail(stats: Snapshot) -> Iterator[str]:
     """Webhooks began to fail, or many do; one that has failed for long is its owner's, who was told."""
     failing, known = stats.endpoints.get("failing", 0), sum(stats.endpoints.values())
-    if stats.failing_lately or failing > max(1, known * FAILING_SHARE):
+    if stats.failing_lately or failing > max(1, known * _FAILING_SHARE):
         yield f"{failing:,} of {counted(known, 'webhook')} {'fails' if failing == 1 else 'fail'}."
 
 
-def mail_fails(stats: Snapshot) -> Iterator[str]:
+def _mail_fails(stats: Snapshot) -> Iterator[str]:
     """Our own mail is tried again and again; silent once any goes out, or none is left to try."""
     if stats.failing_mail:
         yield f"{counted(stats.failing_mail, 'email')} of ours failed again, and none has gone out since."
 
 
-def schedules_are_late(stats: Snapshot) -> Iterator[str]:
+SCHEDULE_SECONDS: Final = 10.0
+"""Schedules are looked at every five seconds."""
+
+
+def _schedules_are_late(stats: Snapshot) -> Iterator[str]:
     """A slot is due and nobody runs it."""
     late = [seconds for seconds in stats.late_schedules if seconds > SCHEDULE_SECONDS]
     if late:
         yield f"{_count(len(late), 'schedule')} late, by up to {_seconds(max(late))}."
 
 
-def versions_differ(installation: Installation) -> Iterator[str]:
+_UPGRADE_SECONDS: Final = 300.0
+"""Between two processes that an upgrade replaces."""
+
+
+def _versions_differ(installation: Installation) -> Iterator[str]:
     """Say so once an upgrade stands still: while it goes on there is always a process that is young."""
     found = {worker.version for worker in installation.live} | ({installation.version} - {""})
     youngest = min((worker.up_s for worker in installation.live), default=0.0)
-    if len(found) > 1 and youngest > UPGRADE_SECONDS:
+    if len(found) > 1 and youngest > _UPGRADE_SECONDS:
         yield f"Different releases run side by side: {', '.join(sorted(found))}."
 
 
-def workers_are_gone(stats: Snapshot) -> Iterator[str]:
+def _workers_are_gone(stats: Snapshot) -> Iterator[str]:
     """Processes died and none has taken their place."""
     if count := _unreplaced(stats.workers):
         yield f"{_count(count, 'process')} gone without a goodbye and not replaced."
 
 
+_GONE_SECONDS: Final = 3_600.0
+"""A process that is gone for longer, and is not missed, is no news."""
+
+
 def _unreplaced(everybody: Sequence[Worker]) -> int:
     """Return how many died lately for whom none has begun since; everybody who has begun replaces one."""
-    deaths = sorted(one.beat_age for one in everybody if one.gone and one.beat_age < GONE_SECONDS)
+    deaths = sorted(one.beat_age for one in everybody if one.gone and one.beat_age < _GONE_SECONDS)
     births = sorted(one.up_s for one in everybody)  # of who died since, too
     for born in births:  # the youngest first: it can stand for whoever died before
         older = [died for died in deaths if died > born]
@@ -385,33 +410,39 @@ def _unreplaced(everybody: Sequence[Worker]) -> int:
     return len(deaths)
 
 
-def loops_are_late(stats: Snapshot) -> Iterator[str]:
+_LAG_SECONDS: Final = 1.0
+
+
+def _loops_are_late(stats: Snapshot) -> Iterator[str]:
     """An event loop was blocked."""
     worst = max((worker.lag_s for worker in stats.live), default=0.0)
-    if worst > LAG_SECONDS:
+    if worst > _LAG_SECONDS:
         yield f"An event loop came {worst:.1f} s late: something computes where it should wait."
 
 
-def messages_are_stranded(installation: Installation) -> Iterator[str]:
+_UNACKED_SECONDS: Final = 600.0
+
+
+def _messages_are_stranded(installation: Installation) -> Iterator[str]:
     """Wake-ups lie in the broker."""
     broker = installation.broker
-    if broker is not None and broker.unacked and broker.oldest_unacked_s > UNACKED_SECONDS:
+    if broker is not None and broker.unacked and broker.oldest_unacked_s > _UNACKED_SECONDS:
         yield f"{broker.unacked} wake-ups were never acknowledged. Harmless: the sweep wakes the workers."
 
 
-def broker_is_spoilt(installation: Installation) -> Iterator[str]:
+def _broker_is_spoilt(installation: Installation) -> Iterator[str]:
     """Somebody wrote over the broker's keys, and no worker is there to mend them."""
     if installation.broker is not None and installation.broker.spoilt:
         yield f"{_count(installation.broker.spoilt, 'key')} of the broker overwritten: nobody is woken."
 
 
 def _is_unclaimed(stats: Snapshot) -> bool:
-    return stats.oldest_claimable_s > READY_SECONDS
+    return stats.oldest_claimable_s > _READY_SECONDS
 
 
 def _is_idle(worker: Worker) -> bool:
     """Say whether it has been up for a minute and claimed nothing meanwhile."""
-    return worker.up_s > READY_SECONDS and (worker.claim_age is None or worker.claim_age > READY_SECONDS)
+    return worker.up_s > _READY_SECONDS and (worker.claim_age is None or worker.claim_age > _READY_SECONDS)
 
 
 def _hosts(some: Sequence[Worker], checked: Sequence[Worker]) -> str:
@@ -457,7 +488,7 @@ RULES: Final = (
         code="database_gone",
         title="PostgreSQL does not answer",
         page="",
-        check=database_is_gone,
+        check=_database_is_gone,
         cause=(
             "PostgreSQL is down, out of connections or disk space, or its schema is not the one this "
             "release needs."
@@ -473,7 +504,7 @@ RULES: Final = (
         code="redis_gone",
         title="Redis does not answer",
         page="/broker",
-        check=redis_is_gone,
+        check=_redis_is_gone,
         cause="Redis or Valkey is down, out of memory or unable to write its file.",
         effect=(
             "Work slows down but goes on: it starts with the next tick, facts aren’t shared, and each "
@@ -488,7 +519,7 @@ RULES: Final = (
         code="no_workers",
         title="No workers are running",
         page="/workers",
-        check=of_database(nobody_works),
+        check=_of_database(_nobody_works),
         cause="No worker process has reported in, or operators have drained all of them.",
         effect="Jobs wait. Nothing is lost, but nothing moves.",
         action=(
@@ -500,7 +531,7 @@ RULES: Final = (
         code="ready_too_long",
         title="Work isn’t being picked up",
         page="/workers?state=active&sort=-claim",
-        check=of_database(nothing_is_claimed),
+        check=_of_database(_nothing_is_claimed),
         cause=(
             "Workers have free slots but don’t take the work that is ready: wake-ups or claims are failing."
         ),
@@ -514,7 +545,7 @@ RULES: Final = (
         code="worker_idle",
         title="A process has stopped picking up work",
         page="/workers?state=active&sort=-claim",
-        check=of_database(processes_are_idle),
+        check=_of_database(_processes_are_idle),
         cause="A worker process has been up for more than a minute and no longer hears the broker.",
         effect="Its slots are unused; the other processes take over its share.",
         action="Restart it. Anything it was holding is picked up by others.",
@@ -523,7 +554,7 @@ RULES: Final = (
         code="work_stands_still",
         title="Work has stalled",
         page="/leases?sort=-held",
-        check=of_database(work_stands_still),
+        check=_of_database(_work_stands_still),
         cause=(
             "Every slot is held by something that doesn’t finish: lists that take very long to read, or a "
             "server that hangs."
@@ -539,7 +570,7 @@ RULES: Final = (
         title="Too few workers",
         page="/workers?state=active",
         hold="5m",
-        check=of_database(workers_are_too_few),
+        check=_of_database(_workers_are_too_few),
         cause="More work arrives than all slots together can handle.",
         effect="Chunks wait for a quarter of an hour; small lists still go first.",
         action=(
@@ -551,7 +582,7 @@ RULES: Final = (
         code="reading_slow",
         title="Small lists are waiting to be read",
         page="/jobs?state=intake",
-        check=of_database(reading_is_slow),
+        check=_of_database(_reading_is_slow),
         cause="Reading has fallen behind: many lists at once, large ones, or a slow disk or store.",
         effect="Customers see *queued* for more than a minute, even for a short list.",
         action=(
@@ -563,7 +594,7 @@ RULES: Final = (
         code="sweep_late",
         title="Nothing is being swept",
         page="/workers?sort=-lag",
-        check=of_database(nobody_sweeps),
+        check=_of_database(_nobody_sweeps),
         hold="30s",
         cause=(
             "Every worker and sweeper cleans up after dead processes, and none has for half a minute. All "
@@ -576,7 +607,7 @@ RULES: Final = (
         code="counter_drift",
         title="A counter is wrong",
         page="/jobs?state=open",
-        check=of_database(counters_lie),
+        check=_of_database(_counters_lie),
         hold="2m",
         cause="The counters of an open job don’t match its chunks. This should never happen.",
         effect="The job may not end by itself.",
@@ -586,7 +617,7 @@ RULES: Final = (
         code="port25_closed",
         title="Port 25 is closed",
         page="/workers?health=port25",
-        check=partial(port25_is, "closed"),
+        check=partial(_port25_is, "closed"),
         cause=(
             "A worker’s machine can’t reach any mail server and never could: a firewall, the network’s "
             "provider, or source addresses that the machine doesn’t have."
@@ -605,7 +636,7 @@ RULES: Final = (
         code="network_away",
         title="Our network is down",
         page="/workers?health=port25",
-        check=our_network_is_away,
+        check=_our_network_is_away,
         cause=(
             "Mail servers that could be reached before have all gone silent at once, or one machine in "
             "between answers for all of them (log: `port_25.intercepted`): routes, a firewall or the "
@@ -618,7 +649,7 @@ RULES: Final = (
         code="resolver_distrusted",
         title="No resolver can be trusted",
         page="/workers?health=resolver",
-        check=resolvers_lie,
+        check=_resolvers_lie,
         cause="Every name server denies domains that exist, claims domains that don’t, or doesn’t answer.",
         effect=(
             "Addresses wait. Answers given meanwhile are asked for again, and no address is called "
@@ -634,7 +665,7 @@ RULES: Final = (
         code="resolver_doubtful",
         title="One resolver can’t be trusted",
         page="/workers?health=resolver",
-        check=a_resolver_lies,
+        check=_a_resolver_lies,
         cause="One of several name servers lies or doesn’t answer.",
         effect="The others are asked instead. If they fail too, work waits.",
         action=(
@@ -645,7 +676,7 @@ RULES: Final = (
         code="provider_refuses",
         title="A provider is refusing us",
         page="/throttles?state=refused",
-        check=partial(providers_are_closed, REFUSES),
+        check=partial(_providers_are_closed, _REFUSES),
         hold="5m",
         cause=(
             "A large provider refuses our address, host name or sender: a block list, the reverse name or "
@@ -663,7 +694,7 @@ RULES: Final = (
         code="source_refused",
         title="Several providers are refusing a source",
         page="/throttles?state=refused",
-        check=sources_are_refused,
+        check=_sources_are_refused,
         hold="5m",
         cause=(
             "Three or more providers refuse one of our addresses at the same time: a block list or the "
@@ -681,7 +712,7 @@ RULES: Final = (
         code="source_held",
         title="A source is on hold",
         page="/workers",
-        check=of_database(sources_are_held),
+        check=_of_database(_sources_are_held),
         cause=(
             "One of our addresses is on a block list (`MAILSIFT_BLOCK_LISTS`), which holds it for as long "
             "as it is listed, or an operator is holding it."
@@ -697,7 +728,7 @@ RULES: Final = (
         code="provider_closed",
         title="A provider asked us to slow down",
         page="/throttles?state=closed",
-        check=partial(providers_are_closed, TOO_FAST),
+        check=partial(_providers_are_closed, _TOO_FAST),
         hold="15m",
         cause="A large provider says we ask too fast.",
         effect="We leave it alone for a while, then ask more slowly. Its addresses wait.",
@@ -710,7 +741,7 @@ RULES: Final = (
         code="disk_full",
         title="A disk is full",
         page="/workers?health=disk",
-        check=disks_are_full,
+        check=_disks_are_full,
         cause=(
             "There is no space left where a process keeps its files (`MAILSIFT_HOME`), or lists and results "
             "are (`MAILSIFT_BLOB_URL`)."
@@ -725,7 +756,7 @@ RULES: Final = (
         code="disk_low",
         title="A disk is nearly full",
         page="/workers?health=disk",
-        check=disks_are_low,
+        check=_disks_are_low,
         hold="5m",
         cause="Lists and results are growing faster than old ones are deleted.",
         effect="None yet. Once the disk is full, uploads are refused.",
@@ -738,7 +769,7 @@ RULES: Final = (
         code="store_away",
         title="The store is failing",
         page="/workers?health=store",
-        check=store_is_away,
+        check=_store_is_away,
         cause=(
             "The store for lists and results can’t be read or written: an outage, wrong credentials, no "
             "space, or a folder that isn’t mounted."
@@ -757,7 +788,7 @@ RULES: Final = (
         code="chunks_fail",
         title="Chunks are failing",
         page="/failing-chunks?state=open",
-        check=of_database(chunks_fail),
+        check=_of_database(_chunks_fail),
         cause="Something in these chunks crashes whoever works on them, or workers are being killed often.",
         effect=(
             "They are retried. A chunk that keeps failing is narrowed down to the one address that causes it."
@@ -771,7 +802,7 @@ RULES: Final = (
         code="leases_expire",
         title="Leases are expiring",
         page="/leases?state=expired",
-        check=of_database(leases_expire),
+        check=_of_database(_leases_expire),
         hold="5m",
         cause=(
             "Workers die (out of memory, restarts), hang, or wait for the database longer than a lease lasts."
@@ -786,7 +817,7 @@ RULES: Final = (
         code="deliveries_late",
         title="Webhooks are late",
         page="/deliveries?state=pending",
-        check=of_database(deliveries_are_late),
+        check=_of_database(_deliveries_are_late),
         cause="A delivery is due at an endpoint that works, but nothing is sending it.",
         effect="Customers learn late that their lists are done.",
         action=(
@@ -797,7 +828,7 @@ RULES: Final = (
         code="webhooks_fail",
         title="Webhooks are failing",
         page="/deliveries?state=failing",
-        check=of_database(webhooks_fail),
+        check=_of_database(_webhooks_fail),
         hold="10m",
         cause=(
             "Endpoints started failing within the last hour, or a fifth of all do. Either the receivers "
@@ -814,7 +845,7 @@ RULES: Final = (
         code="mail_fails",
         title="Our own email isn’t going out",
         page="",
-        check=of_database(mail_fails),
+        check=_of_database(_mail_fails),
         hold="5m",
         cause=(
             "An email about jobs or webhooks has failed twice or more, and no other has gone out since: the "
@@ -831,7 +862,7 @@ RULES: Final = (
         code="schedules_late",
         title="Schedules are late",
         page="/schedules?state=late",
-        check=of_database(schedules_are_late),
+        check=_of_database(_schedules_are_late),
         cause="Workers are down, or the list for a run can’t be stored (`schedule.error`).",
         effect="Reruns start late. A run that is overdue for long is skipped.",
         action="Check the workers and the store.",
@@ -840,7 +871,7 @@ RULES: Final = (
         code="versions_differ",
         title="Two releases are running",
         page="/workers?sort=version",
-        check=versions_differ,
+        check=_versions_differ,
         hold="10m",
         cause="An upgrade stopped halfway, so processes of two releases are running side by side.",
         effect="Both work. New features are missing wherever the older release answers.",
@@ -850,7 +881,7 @@ RULES: Final = (
         code="worker_gone",
         title="A process has disappeared",
         page="/workers?state=gone",
-        check=of_database(workers_are_gone),
+        check=_of_database(_workers_are_gone),
         cause=(
             "A process stopped without saying so and no other has started since: it was killed, ran out "
             "of memory, or its machine is off."
@@ -865,7 +896,7 @@ RULES: Final = (
         code="loop_lag",
         title="An event loop is blocked",
         page="/workers?sort=-lag",
-        check=of_database(loops_are_late),
+        check=_of_database(_loops_are_late),
         expr=(
             "max by (job, instance) (mailsift_worker_loop_lag_seconds) > 1 "
             "or max by (job, instance) (mailsift_api_loop_lag_seconds) > 1"
@@ -878,7 +909,7 @@ RULES: Final = (
         code="broker_stranded",
         title="Wake-ups are stuck in the broker",
         page="/broker",
-        check=messages_are_stranded,
+        check=_messages_are_stranded,
         hold="10m",
         cause="Wake-ups were taken by processes that died, or nothing consumes them.",
         effect="None for jobs: they don’t depend on wake-ups.",
@@ -891,7 +922,7 @@ RULES: Final = (
         code="broker_spoilt",
         title="The broker’s keys were overwritten",
         page="/broker",
-        check=broker_is_spoilt,
+        check=_broker_is_spoilt,
         cause="Another program writes to our Redis, and no worker is running to repair the keys.",
         effect="Nothing is woken up, but ready work is still found every few seconds.",
         action=(

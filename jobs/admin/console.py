@@ -1,8 +1,4 @@
-"""What operators look at: every question has one picture, for pages and terminal alike.
-
-The pictures and who reads them; how they are put together and said in words; a job's course in the order of
-time; and which jobs are meant, from the words of a form or a command to a filter.
-"""
+"""What operators look at: every question has one picture, for pages and terminal alike."""
 
 from __future__ import annotations
 
@@ -107,18 +103,6 @@ class RatedBacklog:
     rate: float | None
     seconds: float | None
     held: bool
-
-
-_SHARED_KEYS: Final[Mapping[str, str]] = {
-    TRIAGE_KEY: "not looked at yet",
-    MIXED_KEY: "many small providers",
-    SLOW_KEY: "slow hosts",
-}
-
-
-def key_title(throttle_key: str) -> str:
-    """Return what people call a throttle key: the provider, or what shares a key."""
-    return _SHARED_KEYS.get(throttle_key, throttle_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +238,7 @@ class LedgerRow:
         return {kind: self.counts.of(kind) for kind in REFUSAL_LEDGER_KINDS if self.counts.of(kind)}
 
 
-MOST_SECONDS: Final = 5.0
+_MOST_SECONDS: Final = 5.0
 """What one look may take, at the database and at Redis."""
 
 _log = structlog.get_logger()
@@ -294,8 +278,8 @@ class InstallationReader:
 
     async def _snapshot(self, today: datetime | None) -> Snapshot | None:
         try:
-            async with asyncio.timeout(MOST_SECONDS), self._database.begin() as connection:
-                await stats.limit_time(connection, MOST_SECONDS)
+            async with asyncio.timeout(_MOST_SECONDS), self._database.begin() as connection:
+                await stats.limit_time(connection, _MOST_SECONDS)
                 return await stats.snapshot(connection, today=today)
         except (DatabaseError, MailsiftError, OSError) as error:
             _log.warning("installation.unreadable", source="database", **error_fields(error))
@@ -306,7 +290,7 @@ class InstallationReader:
 
 
 MOST_COUNTED: Final = 10_000
-STRIP_CELLS: Final = 240
+_STRIP_CELLS: Final = 240
 _SOME: Final = 1_000
 _REASONS: Final = 10
 _DELIVERIES: Final = 40
@@ -387,7 +371,7 @@ class Console:
                 job=AccountJob(row["account_name"], view_of(row, time_left=left.get(row["id"]))),
                 priority=row["options"].get("priority", "normal"),
                 backlogs=[rated_backlog(row, rates) for row in backlogs],
-                strip=await stats.strip(connection, job_id, cells=STRIP_CELLS),
+                strip=await stats.strip(connection, job_id, cells=_STRIP_CELLS),
                 leases=await chunks.held_leases(connection, limit=_SOME, job_id=job_id),
                 troubled=await chunks.troubled(connection, limit=_SOME, job_id=job_id),
                 events=await jobs.events_of(connection, job_id),
@@ -431,7 +415,7 @@ class Console:
         async with self._database.begin() as connection:
             totals = await throttles.ledger_totals(connection, hours=hours)
             standings = await throttles.standings(connection)
-        return ledger_rows(totals, standings, self._fleet.providers)
+        return _ledger_rows(totals, standings, self._fleet.providers)
 
     async def throttle(self, provider: str, source: str) -> ThrottleRow:
         """Return one provider at one source of ours, or at every one (ANY_SOURCE).
@@ -489,6 +473,18 @@ async def _waiting(connection: Connection) -> dict[str, int]:
     return {row.throttle_key: row.remaining for row in await stats.backlogs(connection, limit=_SOME)}
 
 
+_SHARED_KEYS: Final[Mapping[str, str]] = {
+    TRIAGE_KEY: "not looked at yet",
+    MIXED_KEY: "many small providers",
+    SLOW_KEY: "slow hosts",
+}
+
+
+def key_title(throttle_key: str) -> str:
+    """Return what people call a throttle key: the provider, or what shares a key."""
+    return _SHARED_KEYS.get(throttle_key, throttle_key)
+
+
 def rated_backlog(row: KeyBacklog, rates: ProviderRates) -> RatedBacklog:
     """Return a backlog with its rate; only a provider has one."""
     title = key_title(row.throttle_key)
@@ -523,15 +519,15 @@ def throttle_rows(
                 waiting=waiting.get(one.provider, 0),
             )
         )
-    return sorted(rows, key=_place)
+    return sorted(rows, key=_urgency)
 
 
-def _place(row: ThrottleRow) -> tuple[bool, bool, int, int, str, str]:
+def _urgency(row: ThrottleRow) -> tuple[bool, bool, int, int, str, str]:
     one = row.learned
     return not row.held, one.closed_s <= 0, -row.waiting, -one.sessions, one.provider, one.source
 
 
-def ledger_rows(
+def _ledger_rows(
     totals: Mapping[LedgerPlace, LedgerCounts],
     standings: Mapping[LedgerPlace, Standing],
     providers: Providers,
@@ -596,36 +592,29 @@ _ENDS: Final = {
     JobState.FAILED: ("Failed", "bad"),
     JobState.CANCELLED: ("Cancelled", "warn"),
 }
-_DELIVERED: Final[Mapping[str, tuple[str, str]]] = {
-    DeliveryState.SUCCEEDED: ("Told", "good"),
-    DeliveryState.EXHAUSTED: ("Gave up telling", "bad"),
-    DeliveryState.SKIPPED: ("Did not tell", "warn"),
-    DeliveryState.PENDING: ("Will tell", ""),
-    DeliveryState.DELIVERING: ("Tells", ""),
-}
 
 
 def timeline(view: JobView, history: JobTimeline) -> list[TimelineEntry]:
     """Return what happened to a job and what is to come, in the order of time."""
-    return sorted(_all_moments(view, history), key=lambda moment: moment.at)
+    return sorted(_entries(view, history), key=lambda entry: entry.at)
 
 
-def _all_moments(view: JobView, history: JobTimeline) -> Iterator[TimelineEntry]:
-    chunks = history.chunks
+def _entries(view: JobView, history: JobTimeline) -> Iterator[TimelineEntry]:
+    course = history.chunks
     yield TimelineEntry(view.created_at, "Uploaded", view.name)
     if history.step_at is not None and view.state is JobState.INTAKE:
         yield TimelineEntry(history.step_at, "Reading began")
-    if chunks.first_at is not None:
+    if course.first_at is not None:
         counts = ((view.total, "row"), (view.addresses, "address"), (view.chunks, "chunk"))
         read = ", ".join(starmap(counted, counts))
-        yield TimelineEntry(chunks.first_at, "Read, and the first chunk begun", read)
-    for failed in chunks.failures:
+        yield TimelineEntry(course.first_at, "Read, and the first chunk begun", read)
+    for failed in course.failures:
         count, most = counted(failed.chunks, "chunk"), counted(failed.attempts, "try", "tries")
         text = f"{count}, up to {most}: {failed.error}"
         yield TimelineEntry(failed.last_at or view.created_at, "Tried again", text, "warn")
-    if chunks.last_at is not None and chunks.done:
+    if course.last_at is not None and course.done:
         yield TimelineEntry(
-            chunks.last_at, "Last chunk begun so far", f"{chunks.done:,} of {view.chunks:,} are done"
+            course.last_at, "Last chunk begun so far", f"{course.done:,} of {view.chunks:,} are done"
         )
     for wait in history.waits:
         what = _WAITS.get(wait.reason, wait.reason.replace("_", " "))
@@ -636,16 +625,25 @@ def _all_moments(view: JobView, history: JobTimeline) -> Iterator[TimelineEntry]
     if view.finished_at is not None:
         title, kind = _ENDS[view.state]
         yield TimelineEntry(view.finished_at, title, view.error_detail or view.error_code, kind)
-    yield from map(_delivery, history.deliveries)
+    yield from map(_delivery_entry, history.deliveries)
 
 
-def _delivery(one: DeliveryHistory) -> TimelineEntry:
+_DELIVERED: Final[Mapping[str, tuple[str, str]]] = {
+    DeliveryState.SUCCEEDED: ("Told", "good"),
+    DeliveryState.EXHAUSTED: ("Gave up telling", "bad"),
+    DeliveryState.SKIPPED: ("Did not tell", "warn"),
+    DeliveryState.PENDING: ("Will tell", ""),
+    DeliveryState.DELIVERING: ("Tells", ""),
+}
+
+
+def _delivery_entry(one: DeliveryHistory) -> TimelineEntry:
     title, kind = _DELIVERED.get(one.state, (one.state, ""))
     tries = "" if not one.attempts else f", {counted(one.attempts, 'try', 'tries')}"
     return TimelineEntry(one.at, f"{title} {one.host}", f"{one.type}{tries}", kind)
 
 
-GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "open": tuple(state.value for state in JobState if state not in ENDED),
     "ended": tuple(sorted(state.value for state in ENDED)),
 }
@@ -654,15 +652,12 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 BROKEN: Final = "broken"
 """What failed for reasons of ours and was not run again."""
 
-_AGE: Final = re.compile(r"([<>])([1-9]\d{0,4})([mhd])")
-_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
-
 
 def read_filter(words: Mapping[str, str], *, now: float) -> JobFilter:
     """Return the filter.
 
     Args:
-        words: `state` (a state, one of GROUPS, or BROKEN), `account`, `text`, and `age` such as `<24h`
+        words: `state` (a state, one of _GROUPS, or BROKEN), `account`, `text`, and `age` such as `<24h`
             (younger than a day) or `>7d`; each may be missing or empty.
         now: seconds since the epoch.
 
@@ -688,12 +683,16 @@ def _searched(words: Mapping[str, str], name: str) -> str:
 def _states(word: str) -> tuple[str, ...]:
     if not word:
         return ()
-    if word in GROUPS:
-        return GROUPS[word]
+    if word in _GROUPS:
+        return _GROUPS[word]
     if word not in set(JobState):
-        known = ", ".join([*GROUPS, BROKEN, *JobState])
+        known = ", ".join([*_GROUPS, BROKEN, *JobState])
         raise MailsiftError("bad_filter", f"The state must be one of: {known}.")
     return (word,)
+
+
+_AGE: Final = re.compile(r"([<>])([1-9]\d{0,4})([mhd])")
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 def _ages(word: str, now: datetime) -> tuple[datetime | None, datetime | None]:

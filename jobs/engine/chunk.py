@@ -96,7 +96,7 @@ class DeferredChunk:
 
     Attributes:
         frame: its addresses (frames.WAITING).
-        throttle_key: its lane.
+        throttle_key: of what they wait for.
         reason: why they wait, "" when they do not.
         delay: for how many seconds.
         subnet: of the source that a greylisting server expects them from, "" for any.
@@ -234,7 +234,9 @@ class ChunkWorker:
         with watch.phase("store"):
             segment_key = await self._store_segment(chunk, result.finished)
             cut = self.work_plan.cut.for_mode(load_options(chunk.options).mode)
-            groups = group_deferred(result.waiting, cut, sources=chunk.live_sources, lane=chunk.throttle_key)
+            groups = group_deferred(
+                result.waiting, cut, sources=chunk.live_sources, throttle_key=chunk.throttle_key
+            )
             deferred = await self._store_deferred(chunk, groups)
         with watch.phase("commit"):
             done = await self._commit(chunk, deferred, result, segment_key, stop)
@@ -364,9 +366,9 @@ def _damaged() -> MailsiftError:
 
 
 def group_deferred(
-    waiting: pl.DataFrame, cut: ChunkSizes, *, sources: int = 1, lane: str = MIXED_KEY
+    waiting: pl.DataFrame, cut: ChunkSizes, *, sources: int = 1, throttle_key: str = MIXED_KEY
 ) -> list[DeferredChunk]:
-    """Group the waiting addresses of one chunk of a lane.
+    """Group the waiting addresses of one chunk, which is of a throttle key.
 
     Slow hosts come together, a busy provider gets chunks of its own, of which what is left stays its own, the
     rest is mixed. Delays that are close (a factor of two) wait together for the longest of them. Whom a
@@ -376,8 +378,8 @@ def group_deferred(
         return []
     subnets = {identity: subnet_of(identity) for identity in waiting["known_by"].unique()}
     crowd = pl.len().over("throttle_key") >= cut.own_chunk
-    if lane not in SHARED_KEYS:
-        crowd |= pl.col("throttle_key") == lane
+    if throttle_key not in SHARED_KEYS:
+        crowd |= pl.col("throttle_key") == throttle_key
     grouped = waiting.with_columns(
         pl.when(pl.col("reason") == WaitReason.SLOW.value)
         .then(pl.lit(SLOW_KEY))
@@ -572,9 +574,9 @@ async def _hold_sources(
 
     Returns in how many seconds the first source of the fleet may ask these, by throttle key.
     """
-    lanes = {new.throttle_key for new in deferred if new.waits_for in _BOUND_TO_SOURCE} - set(SHARED_KEYS)
-    await throttles.record_rests(connection, {place: s for place, s in rests.items() if place[0] in lanes})
-    return await throttles.opens_in(connection, lanes)
+    keys = {new.throttle_key for new in deferred if new.waits_for in _BOUND_TO_SOURCE} - set(SHARED_KEYS)
+    await throttles.record_rests(connection, {place: s for place, s in rests.items() if place[0] in keys})
+    return await throttles.opens_in(connection, keys)
 
 
 def _with_earliest_start(new: NewChunk, opens: Mapping[str, float]) -> NewChunk:

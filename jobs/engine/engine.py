@@ -110,8 +110,6 @@ class EngineConfig:
 
 _log = structlog.get_logger()
 
-_COMMITTED_S: Final = 1.0  # that work may still take after its commit, to count it and to wake others
-
 
 class Engine:
     """Lives as long as its process; `drain` is called by every wake-up, what is in flight lives on.
@@ -231,9 +229,9 @@ class Engine:
         if claimed is None:
             return False
         token, work = self._take(claimed, watch)
-        set_in_flight_gauges(self._held.values())
+        _set_in_flight_gauges(self._held.values())
         self._in_flight[token] = task = asyncio.create_task(
-            guarded(work, "engine"), context=context_of(claimed)
+            guarded(work, "engine"), context=_context_of(claimed)
         )
         task.add_done_callback(lambda _: self._forget(token))
         self._heartbeat.note_claim()
@@ -253,12 +251,12 @@ class Engine:
     def _forget(self, token: UUID) -> None:
         self._in_flight.pop(token, None)
         self._held.pop(token, None)
-        set_in_flight_gauges(self._held.values())
+        _set_in_flight_gauges(self._held.values())
 
     async def _continue_with(self, held: ClaimedChunk | ClaimedStep, in_hand: SmallList | None) -> None:
         """Run what was leased with the commit of the work before: a small list stays in this process."""
         _, work = self._take(held, Stopwatch(), in_hand)
-        await asyncio.create_task(work, context=context_of(held))  # its log lines carry its ids
+        await asyncio.create_task(work, context=_context_of(held))  # its log lines carry its ids
 
     async def _run_step(self, step: ClaimedStep, in_hand: SmallList | None = None) -> None:
         try:
@@ -286,7 +284,7 @@ class Engine:
         self, chunk: ClaimedChunk, watch: Stopwatch, in_hand: SmallList | None = None
     ) -> None:
         try:
-            with attempt_at_chunk(chunk, watch):
+            with _attempt_at_chunk(chunk, watch):
                 done = await self._chunks.work(chunk, watch, in_hand)
         except LeaseLostError:
             _log.info("chunk.lease_lost")
@@ -399,6 +397,9 @@ async def _put_back(connection: Connection, held: ClaimedChunk | ClaimedStep) ->
         await jobs.release_step(connection, held)
 
 
+_COMMITTED_S: Final = 1.0  # that work may still take after its commit, to count it and to wake others
+
+
 async def _cancel_stragglers(tasks: Collection[asyncio.Task[None]]) -> None:
     """Cancel those that do not end by themselves: what has just committed has given its lease back."""
     if tasks:
@@ -442,13 +443,13 @@ class Claimer:
         go first is taken all the same when there is nothing to claim for them, unless this process is busy
         computing for a big job: then an account that is ahead would get further ahead at its cost.
         """
-        capacity = claim_capacity(held, self._config)
+        capacity = _claim_capacity(held, self._config)
         found = await self._step(capacity, in_turn=True)
         if found.step is not None:
             return found.step
         if capacity.chunks:
             with watch.phase("claim"):
-                chunk = await self._chunk(capacity, keys_with_spare_sessions(held, self._is_unhurried))
+                chunk = await self._chunk(capacity, _keys_with_spare_sessions(held, self._is_unhurried))
             if chunk is not None:
                 return chunk
         if not found.is_due or not capacity.out_of_turn:
@@ -459,7 +460,7 @@ class Claimer:
         """Return in how many seconds there may be something to claim that is not there now."""
         return await self._database.run(chunks.next_ready, self._config.sources)
 
-    async def _step(self, capacity: ClaimCapacity, *, in_turn: bool) -> StepClaim:
+    async def _step(self, capacity: _ClaimCapacity, *, in_turn: bool) -> StepClaim:
         if not (capacity.finishing or capacity.reading or capacity.transferring):
             return StepClaim(None, is_due=False)
         return await self._database.run(
@@ -474,7 +475,7 @@ class Claimer:
             in_turn=in_turn,
         )
 
-    async def _chunk(self, capacity: ClaimCapacity, shared: Collection[str]) -> ClaimedChunk | None:
+    async def _chunk(self, capacity: _ClaimCapacity, shared: Collection[str]) -> ClaimedChunk | None:
         return await self._database.run(
             chunks.claim,
             self._config.terms,
@@ -486,7 +487,7 @@ class Claimer:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimCapacity:
+class _ClaimCapacity:
     """What the free slots of a process may take.
 
     Attributes:
@@ -518,7 +519,7 @@ _TRANSFERS_AN_ACCOUNT: Final = 2
 """How many of them may be of one account."""
 
 
-def claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig) -> ClaimCapacity:
+def _claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig) -> _ClaimCapacity:
     """Decide what may be claimed beside what is held.
 
     Steps never fill every slot, and reading no more than its half; beside big work small lists are read one
@@ -536,7 +537,7 @@ def claim_capacity(held: Collection[ClaimedChunk | ClaimedStep], config: EngineC
     is_free = len(steps) + len(worked) <= config.slots
     has_step_slot = is_free and len(steps) < config.slots
     is_full_of_big = big >= config.slots
-    return ClaimCapacity(
+    return _ClaimCapacity(
         finishing=has_step_slot,
         reading=has_step_slot and len(reading) < config.reading_slots and not (big and reads_small),
         transferring=is_free and transfers.total() < _TRANSFERS,
@@ -558,7 +559,7 @@ _CHUNKS_A_PROVIDER: Final = 2
 """Chunks of an unhurried provider that a process works on at once."""
 
 
-def keys_with_spare_sessions(
+def _keys_with_spare_sessions(
     held: Collection[ClaimedChunk | ClaimedStep], is_unhurried: Callable[[str], bool]
 ) -> list[str]:
     """Return the throttle keys of which a process may take one more chunk beside those it holds.
@@ -603,7 +604,7 @@ def is_infrastructure(error: Exception) -> bool:
     return isinstance(error, DatabaseError | OSError) or is_storage(error)
 
 
-def context_of(held: ClaimedChunk | ClaimedStep) -> Context:
+def _context_of(held: ClaimedChunk | ClaimedStep) -> Context:
     """Return a context for a task whose log lines all carry the ids of what it works on."""
     context = copy_context()
     context.run(bind_contextvars, **_ids(held))
@@ -611,7 +612,7 @@ def context_of(held: ClaimedChunk | ClaimedStep) -> Context:
 
 
 @contextmanager
-def attempt_at_chunk(chunk: ClaimedChunk, watch: Stopwatch) -> Iterator[None]:
+def _attempt_at_chunk(chunk: ClaimedChunk, watch: Stopwatch) -> Iterator[None]:
     """Count and trace the work of a chunk, from its claim on."""
     claimed = watch.seconds.get("claim", 0.0)
     CLAIM.observe(claimed)
@@ -678,7 +679,7 @@ def set_process_gauges(*, slots: int, triage_slots: int) -> None:
     SLOTS.labels("survey").set(triage_slots)
 
 
-def set_in_flight_gauges(held: Iterable[ClaimedChunk | ClaimedStep]) -> None:
+def _set_in_flight_gauges(held: Iterable[ClaimedChunk | ClaimedStep]) -> None:
     """Show what this process works on."""
     kinds = [_kind(one) for one in held]
     for kind in ("chunk", "survey", "step"):

@@ -1,7 +1,7 @@
-"""How a worker process is: it reports itself with every heartbeat and learns whether it may claim.
+"""How a process is: the heartbeat by which it reports itself and learns whether it may claim.
 
-And what any process sees of what it depends on: the way out, resolvers, its disk and the blob store, and what
-DNS block lists (RFC 5782) say of its sources, of which a zone is checked before it is believed.
+And what it sees of what it depends on: the way out, resolvers, its disk, the blob store, and what DNS block
+lists (RFC 5782) say of its sources.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ _log = structlog.get_logger()
 
 _STEP_SECONDS: Final = 0.25  # of a rest; the loop is late by as much as a step takes longer
 _PURGE_SECONDS: Final = 600.0
-_STATM: Final = Path("/proc/self/statm")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,6 +128,9 @@ class Heartbeat:
 def process_name() -> str:
     """Return a name for this process that no other has."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+_STATM: Final = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int:
@@ -264,6 +266,11 @@ class ListingWatch:
             await self.wake(1)
 
 
+_LISTED, _NOT_LISTED = ip_address("127.0.0.2"), ip_address("127.0.0.1")
+"""Test entries of every zone, RFC 5782 section 5: this one is in it, that one never is."""
+_LISTED_V6, _NOT_LISTED_V6 = ip_address("::ffff:7f00:2"), ip_address("::ffff:7f00:1")
+
+
 async def check_listing(identity: str, zone: str, ask: ListingLookup) -> ListingState:
     """Ask a zone about a source, and its test entries before and after.
 
@@ -278,6 +285,11 @@ async def check_listing(identity: str, zone: str, ask: ListingLookup) -> Listing
     if read_listing(await ask(listing_name(clear, zone))) is not ListingState.CLEAR:
         return ListingState.UNKNOWN
     return found
+
+
+_PRIVATE: Final = tuple(
+    map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"))
+)
 
 
 def may_be_listed(identity: str) -> bool:
@@ -295,6 +307,10 @@ def listing_name(address: IPv4Address | IPv6Address, zone: str) -> str:
     return f"{labels}.{zone}"
 
 
+_ANSWERS: Final = ip_network("127.0.0.0/8")
+_ERRORS: Final = ip_network("127.255.255.0/24")  # "you may not ask", as several operators say it
+
+
 def read_listing(answer: DnsAnswer) -> ListingState:
     """Return what an answer says: only addresses in 127.0.0.0/8 that are no error list anybody."""
     if answer.outcome in DENIALS:
@@ -305,13 +321,3 @@ def read_listing(answer: DnsAnswer) -> ListingState:
     if any(address not in _ANSWERS or address in _ERRORS or address == _NOT_LISTED for address in found):
         return ListingState.UNKNOWN
     return ListingState.LISTED
-
-
-_LISTED, _NOT_LISTED = ip_address("127.0.0.2"), ip_address("127.0.0.1")
-"""Test entries of every zone, RFC 5782 section 5: this one is in it, that one never is."""
-_LISTED_V6, _NOT_LISTED_V6 = ip_address("::ffff:7f00:2"), ip_address("::ffff:7f00:1")
-_ANSWERS: Final = ip_network("127.0.0.0/8")
-_ERRORS: Final = ip_network("127.255.255.0/24")  # "you may not ask", as several operators say it
-_PRIVATE: Final = tuple(
-    map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"))
-)

@@ -30,7 +30,7 @@ from mailsift.storage.sql.workers import ProcessHealth
 
 KEPT_SECONDS = 86_400.0
 """How long an untouched file stays; files in use are touched."""
-MOST_WAKE_UPS = 32
+_MOST_WAKE_UPS = 32
 """Wake-ups that lie ready at most: a worker's processes wake one another once a few of them are up."""
 _TIDY_SECONDS = 3_600.0
 _JUMP_SECONDS = 60.0
@@ -186,7 +186,7 @@ class Sweeper:
             await guarded(self.maintenance.sweep(), "sweep")
         await self._expired.free()
         async with self.database.begin() as connection:
-            waiting = await claimable(connection, most=MOST_WAKE_UPS)
+            waiting = await claimable(connection, most=_MOST_WAKE_UPS)
             await self.heartbeat.send(connection, in_hand=0)
         await self.top_up(waiting)
 

@@ -63,7 +63,7 @@ _NAME = 60  # of a column's name
 def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: IntakeLimits) -> Intake:
     """Do what `take_in` promises, in this process."""
     check_size(source, limits)
-    table = open_table(source, workdir, limits)
+    table = _open_table(source, workdir, limits)
     with _as_file_faults(table, workdir):
         table = _named(table) if options.named else below_notes(table)
         size = source.stat().st_size
@@ -101,12 +101,8 @@ def _as_file_faults(table: SourceTable, workdir: Path) -> Iterator[None]:
         raise MailsiftError(f"bad_{table.format}", text) from None
 
 
-def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable:
-    """Find out what the file is and start to read it.
-
-    Raises:
-        MailsiftError: see `take_in`.
-    """
+def _open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable:
+    """Find out what the file is and start to read it."""
     head = _head(source)
     match container_of(head):
         case FileContainer.ZIP:
@@ -252,12 +248,8 @@ class _AddressColumn:
         return SpillBuffer.scan(self._judged).select(number.alias(ADDRESS_N), pl.exclude("entry"))
 
 
-def first_rows(table: SourceTable) -> pl.DataFrame:
-    """Read the rows by which the address column is found.
-
-    Raises:
-        MailsiftError: `empty_file`.
-    """
+def _first_rows(table: SourceTable) -> pl.DataFrame:
+    """Read the rows by which the address column is found."""
     sample = table.frame.head(SAMPLE_ROWS).collect(engine="streaming")
     if not sample.height:
         raise _no_rows()
@@ -266,7 +258,7 @@ def first_rows(table: SourceTable) -> pl.DataFrame:
 
 def _sample(table: SourceTable) -> pl.DataFrame:
     """Return the first rows as their addresses will be read."""
-    rows = first_rows(table)
+    rows = _first_rows(table)
     return with_texts_of_objects(rows) if table.format in _JSON else rows
 
 
@@ -376,13 +368,13 @@ def inspect_list(source: Path, workdir: Path, limits: IntakeLimits) -> dict[str,
     """Return what `mailsift.jobs.drafts.Inspection` holds, as JSON types.
 
     Raises:
-        MailsiftError: see `jobs.intake.take_in`, but a list without an address column is no error here.
+        MailsiftError: as `mailsift.jobs.intake.process.take_in`; one without an address column is no error.
     """
     check_size(source, limits)
-    table = open_table(source, workdir, limits)
+    table = _open_table(source, workdir, limits)
     with _as_file_faults(table, workdir):
         table = below_notes(table)
-        sample = first_rows(table)
+        sample = _first_rows(table)
         rows = int(table.frame.select(pl.len()).collect(engine="streaming").item())
     choice, guess = _choice(_sample(table), table.names)
     rows -= choice.header

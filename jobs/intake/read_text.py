@@ -102,7 +102,7 @@ def _whole_lines(head: str) -> str:
     return head[: max(head.rfind("\n"), head.rfind("\r")) + 1] if len(head) == HEAD_BYTES else head
 
 
-def transcode(source: Path, encoding: str, target: Path) -> None:
+def _transcode(source: Path, encoding: str, target: Path) -> None:
     """Write the file anew as UTF-8 without a mark.
 
     What is no UTF-8 in a file of that encoding is read as Windows-1252: files are put together from others.
@@ -130,7 +130,7 @@ def _as_utf8(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> 
     target = workdir / "utf8.txt"
     for found in likely:
         with suppress(UnicodeError):
-            transcode(path, found, target)
+            _transcode(path, found, target)
             return target, TextScan(target, limits), found
     raise MailsiftError("bad_encoding", f"The file looks like {encoding} but isn’t.")
 
@@ -288,7 +288,7 @@ def _scan(path: Path, delimiter: str, columns: int, *, quotes: bool) -> pl.LazyF
 def _with_second_mark(path: Path) -> Path:
     """Return a file that begins as this one does once polars has taken away a byte order mark.
 
-    The customer's own mark is gone by now (`transcode`): one that is left belongs to the first cell.
+    The customer's own mark is gone by now (`_transcode`): one that is left belongs to the first cell.
     """
     with path.open("rb") as file:
         if not file.read(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):

@@ -73,6 +73,78 @@ _UNSUPPORTED = {
 _TAR = slice(257, 265), (b"ustar\x0000", b"ustar  \0")
 """What POSIX.1-1988 and GNU write there; the letters alone may stand in an address."""
 
+
+def container_of(head: bytes) -> FileContainer:
+    """Name the container by its magic bytes.
+
+    Raises:
+        MailsiftError: `unsupported_format` for those we know and do not read.
+    """
+    for magic, name in _UNSUPPORTED.items():
+        if head.startswith(magic):
+            raise _is_something_else(name)
+    place, magics = _TAR
+    if head[place] in magics:
+        raise _is_something_else("a tar archive; only gzip is accepted")
+    return next((kind for magic, kind in _CONTAINERS.items() if head.startswith(magic)), FileContainer.TEXT)
+
+
+_MARKS = {  # byte order marks; what Python calls the encodings that swallow them
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+ISO_2022_JP: Final = "iso2022_jp_ext"
+"""What Japanese mail programs write: seven bits, among which an @ or a comma is half a letter as often."""
+_TO_JAPANESE = re.compile(rb"\x1b\$[@B]")  # RFC 1468
+
+_DOS_END = b"\x1a"
+"""Ctrl-Z, with which programs of DOS end a text; those of CP/M fill its last block with it."""
+_CONTROL = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\x0c\r\x1b"))
+_A_FEW = 5
+"""Control characters that stray into a text, however short it is."""
+
+
+def encoding_of(head: bytes) -> str:
+    """Name the encoding by its mark or its NUL bytes; "utf-8" is a guess that reading must confirm.
+
+    Raises:
+        MailsiftError: `binary_file` when this cannot be text.
+    """
+    for mark, name in _MARKS.items():
+        if head.startswith(mark):
+            return name
+    head = head.rstrip(_DOS_END)
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if even + odd:
+        # Addresses are mostly ASCII, so in UTF-16 about every second byte is NUL, always on the same side.
+        low, high = sorted((even, odd))
+        if high * 4 > len(head) and low * 20 < high:
+            return "utf-16-le" if odd > even else "utf-16-be"
+        raise MailsiftError("binary_file", "The file isn’t text: it contains NUL bytes.")
+    if len(head) - len(head.translate(None, _CONTROL)) > max(len(head) // 100, _A_FEW):
+        raise MailsiftError("binary_file", "The file isn’t text: it is full of control characters.")
+    return ISO_2022_JP if _TO_JAPANESE.search(head) and head.isascii() else "utf-8"
+
+
+_DOS_BLOCK = 128
+
+
+def without_dos_end(path: Path, workdir: Path) -> Path:
+    """Return the file, which is no UTF-16, or a copy of it without the Ctrl-Z that end it."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _DOS_BLOCK))
+        last = file.read()
+    if not last.endswith(_DOS_END):
+        return path
+    target = workdir / "ended.txt"
+    shutil.copyfile(path, target)
+    os.truncate(target, size - len(last) + len(last.rstrip(_DOS_END)))
+    return target
+
+
 _NO_LISTS = (  # how texts begin that hold no list, and what they are
     (
         re.compile(r"\s*(?:<!--|<(?:!doctype|html|head|body|table|\?xml)[\s>])", re.IGNORECASE),
@@ -105,117 +177,6 @@ _NO_LISTS = (  # how texts begin that hold no list, and what they are
     (re.compile(r"From \S+ +(?:mon|tue|wed|thu|fri|sat|sun) ", re.IGNORECASE), "a mailbox of messages"),
 )
 
-_MARKS = {  # byte order marks; what Python calls the encodings that swallow them
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-
-ISO_2022_JP: Final = "iso2022_jp_ext"
-"""What Japanese mail programs write: seven bits, among which an @ or a comma is half a letter as often."""
-_TO_JAPANESE = re.compile(rb"\x1b\$[@B]")  # RFC 1468
-
-WORKBOOK: Final = "xl/workbook.xml"
-"""The part that makes a zip archive a workbook."""
-
-_OTHER_PACKAGES: Final = {  # parts that tell what a zip archive is which is no workbook of ours
-    "xl/workbook.bin": "a binary Excel workbook (XLSB); save it as XLSX",
-    "index/document.iwa": "a document of Apple’s Numbers or its kin; export it as CSV or XLSX",
-    "content.xml": "an OpenDocument file (ODS); save it as XLSX or CSV",
-}
-
-_DOS_END = b"\x1a"
-"""Ctrl-Z, with which programs of DOS end a text; those of CP/M fill its last block with it."""
-_DOS_BLOCK = 128
-_CONTROL = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\x0c\r\x1b"))
-_A_FEW = 5
-"""Control characters that stray into a text, however short it is."""
-_DELIMITERS = (",", ";", "\t", "|")
-_DELIMITERS_IN_ADDRESSES = ("^", "~", ":")
-"""These may stand in an address, too, or before it: what is above or behind tells that they part cells."""
-_EXCEL_HINT = re.compile(r'("?)sep=(.)\1(?:\r?\n|\r)', re.ASCII | re.IGNORECASE)
-_MAY_PART = re.compile(r"[^\w\"\x00-\x08\x0a-\x1f\x7f]", re.ASCII)
-"""One octet for polars."""
-_SAMPLE_RECORDS = 200
-_BLOCK = 1 << 20
-BOMB_BYTES = 64 * 2**20
-_BOMB_RATIO = 50
-_ZIP_ENTRIES = 10_000
-_BLANK_LINE = re.compile(rb"\n\r?\n")
-_LONE_RETURN = re.compile(rb"\r[^\n]")  # of one at the end nobody knows yet
-_ADDRESS_CELL = re.compile(r"[^\s@,;|]+@[^\s@,;|][^\s@,;|.]*\.[^\s@,;|]+")  # one way only to match many dots
-_RECIPIENT = re.compile(rf"{_ADDRESS_CELL.pattern}|[^@<>]*<{_ADDRESS_CELL.pattern}>")
-_FEWEST_IN_LINE = 3  # one or two may be columns of a table
-_FIELD_NAME = re.compile(r"(?:^|(?<![\r\n])[\r\n]+)[^\W\d_]{2,20}:[ \t]+")  # To: Cc: An: Destinataire:
-_FIRST_TAB = r"(?<![ \t]) *\t"  # of blanks that stand together: thousands are sought through once
-_FOLD = re.compile(r"(?:\r\n?|\n)[ \t]+")  # RFC 5322, section 2.2.3
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How lines are cut into cells.
-
-    Attributes:
-        delimiter: "" for one cell a line.
-        columns: the usual width.
-        spaced: a blank follows each delimiter, and quotes begin after it.
-    """
-
-    delimiter: str
-    columns: int
-    spaced: bool = False
-
-
-def container_of(head: bytes) -> FileContainer:
-    """Name the container by its magic bytes.
-
-    Raises:
-        MailsiftError: `unsupported_format` for those we know and do not read.
-    """
-    for magic, name in _UNSUPPORTED.items():
-        if head.startswith(magic):
-            raise _is_something_else(name)
-    place, magics = _TAR
-    if head[place] in magics:
-        raise _is_something_else("a tar archive; only gzip is accepted")
-    return next((kind for magic, kind in _CONTAINERS.items() if head.startswith(magic)), FileContainer.TEXT)
-
-
-def encoding_of(head: bytes) -> str:
-    """Name the encoding by its mark or its NUL bytes; "utf-8" is a guess that reading must confirm.
-
-    Raises:
-        MailsiftError: `binary_file` when this cannot be text.
-    """
-    for mark, name in _MARKS.items():
-        if head.startswith(mark):
-            return name
-    head = head.rstrip(_DOS_END)
-    even, odd = head[::2].count(0), head[1::2].count(0)
-    if even + odd:
-        # Addresses are mostly ASCII, so in UTF-16 about every second byte is NUL, always on the same side.
-        low, high = sorted((even, odd))
-        if high * 4 > len(head) and low * 20 < high:
-            return "utf-16-le" if odd > even else "utf-16-be"
-        raise MailsiftError("binary_file", "The file isn’t text: it contains NUL bytes.")
-    if len(head) - len(head.translate(None, _CONTROL)) > max(len(head) // 100, _A_FEW):
-        raise MailsiftError("binary_file", "The file isn’t text: it is full of control characters.")
-    return ISO_2022_JP if _TO_JAPANESE.search(head) and head.isascii() else "utf-8"
-
-
-def without_dos_end(path: Path, workdir: Path) -> Path:
-    """Return the file, which is no UTF-16, or a copy of it without the Ctrl-Z that end it."""
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _DOS_BLOCK))
-        last = file.read()
-    if not last.endswith(_DOS_END):
-        return path
-    target = workdir / "ended.txt"
-    shutil.copyfile(path, target)
-    os.truncate(target, size - len(last) + len(last.rstrip(_DOS_END)))
-    return target
-
 
 def check_is_list(head: str) -> None:
     """Refuse a text that begins as no list does.
@@ -240,6 +201,11 @@ def looks_like_json(head: str) -> str:
     return "jsonl" if re.match(r'\{\s*["}]', text) else ""
 
 
+_EXCEL_HINT = re.compile(r'("?)sep=(.)\1(?:\r?\n|\r)', re.ASCII | re.IGNORECASE)
+_MAY_PART = re.compile(r"[^\w\"\x00-\x08\x0a-\x1f\x7f]", re.ASCII)
+"""One octet for polars."""
+
+
 def said_delimiter(head: str) -> tuple[str, int]:
     """Return what parts the cells, as a first line says that only spreadsheets read, and that line's length.
 
@@ -249,6 +215,26 @@ def said_delimiter(head: str) -> tuple[str, int]:
     if hint is None:
         return "", 0
     return hint[2] if hint[2].isascii() and _MAY_PART.match(hint[2]) else "", len(hint[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How lines are cut into cells.
+
+    Attributes:
+        delimiter: "" for one cell a line.
+        columns: the usual width.
+        spaced: a blank follows each delimiter, and quotes begin after it.
+    """
+
+    delimiter: str
+    columns: int
+    spaced: bool = False
+
+
+_DELIMITERS = (",", ";", "\t", "|")
+_DELIMITERS_IN_ADDRESSES = ("^", "~", ":")
+"""These may stand in an address, too, or before it: what is above or behind tells that they part cells."""
 
 
 def dialect_of(head: str, said: str = "") -> Dialect:
@@ -279,6 +265,10 @@ def _parts_cells(head: str, mark: str) -> bool:
     return is_header or bool(re.search(rf"@[\w.-]+{re.escape(mark)}", head))
 
 
+_ADDRESS_CELL = re.compile(r"[^\s@,;|]+@[^\s@,;|][^\s@,;|.]*\.[^\s@,;|]+")  # one way only to match many dots
+_FEWEST_IN_LINE = 3  # one or two may be columns of a table
+
+
 def addresses_in_line(text: str) -> list[str]:
     """Return the addresses, perhaps with names, of a text that is one line of them and nothing else.
 
@@ -296,6 +286,12 @@ def _words_of_line(line: str) -> list[str]:
     return words if is_line and all(map(_ADDRESS_CELL.fullmatch, words)) else []
 
 
+_RECIPIENT = re.compile(rf"{_ADDRESS_CELL.pattern}|[^@<>]*<{_ADDRESS_CELL.pattern}>")
+_FIELD_NAME = re.compile(r"(?:^|(?<![\r\n])[\r\n]+)[^\W\d_]{2,20}:[ \t]+")  # To: Cc: An: Destinataire:
+_FIRST_TAB = r"(?<![ \t]) *\t"  # of blanks that stand together: thousands are sought through once
+_FOLD = re.compile(r"(?:\r\n?|\n)[ \t]+")  # RFC 5322, section 2.2.3
+
+
 def _recipients(text: str, delimiter: str) -> list[str]:
     text = _FIELD_NAME.sub(lambda found: f"{delimiter}\n" if found.start() else "", text)
     mark = _FIRST_TAB if delimiter == "\t" else re.escape(delimiter)
@@ -307,6 +303,9 @@ def _recipients(text: str, delimiter: str) -> list[str]:
     cells = [cell for cell in map(str.strip, first) if cell]
     is_one = not others and len(cells) >= max(_FEWEST_IN_LINE, breaks + 2)
     return cells if is_one and all(map(_RECIPIENT.fullmatch, cells)) else []
+
+
+_SAMPLE_RECORDS = 200
 
 
 def _records(head: str, delimiter: str, *, spaced: bool, strict: bool = False) -> list[list[str]]:
@@ -363,6 +362,9 @@ def check_size(path: Path, limits: IntakeLimits) -> None:
     refuse_big(size, limits)
 
 
+_BLOCK = 1 << 20
+
+
 def gunzip(source: Path, target: Path, limits: IntakeLimits) -> None:
     """Decompress a gzip file of one or more members (RFC 1952) within the limits."""
     packed, unpacked = source.stat().st_size, 0
@@ -374,6 +376,17 @@ def gunzip(source: Path, target: Path, limits: IntakeLimits) -> None:
                 refuse_big(unpacked, limits)
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise MailsiftError("bad_gzip", "The gzip file is damaged or incomplete.") from None
+
+
+WORKBOOK: Final = "xl/workbook.xml"
+"""The part that makes a zip archive a workbook."""
+
+_OTHER_PACKAGES: Final = {  # parts that tell what a zip archive is which is no workbook of ours
+    "xl/workbook.bin": "a binary Excel workbook (XLSB); save it as XLSX",
+    "index/document.iwa": "a document of Apple’s Numbers or its kin; export it as CSV or XLSX",
+    "content.xml": "an OpenDocument file (ODS); save it as XLSX or CSV",
+}
+_ZIP_ENTRIES = 10_000
 
 
 def check_workbook(path: Path, limits: IntakeLimits) -> None:
@@ -397,6 +410,10 @@ def check_workbook(path: Path, limits: IntakeLimits) -> None:
 def part_name(name: str) -> str:
     """Return the name of a workbook's part as all programs mean it, whatever its case and slashes."""
     return name.replace("\\", "/").lower()
+
+
+_BLANK_LINE = re.compile(rb"\n\r?\n")
+_LONE_RETURN = re.compile(rb"\r[^\n]")  # of one at the end nobody knows yet
 
 
 class TextScan:
@@ -486,6 +503,10 @@ def refuse_big(size: int, limits: IntakeLimits) -> None:
         raise MailsiftError("file_too_large", text)
 
 
+BOMB_BYTES = 64 * 2**20
+_BOMB_RATIO = 50
+
+
 def _refuse_bomb(packed: int, unpacked: int) -> None:
     if unpacked > BOMB_BYTES and unpacked > _BOMB_RATIO * packed:
         text = f"The file unpacks to more than {_BOMB_RATIO} times its size."
@@ -511,6 +532,20 @@ def is_mostly_utf8(path: Path) -> bool:
             letters += len(found)
             others += len(block.translate(None, _ASCII)) - sum(map(len, found))
     return letters > others
+
+
+def _as_windows(error: UnicodeError) -> tuple[str, int]:
+    """Return what Windows-1252 takes the octets for that are no UTF-8, and where they end."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    octets = error.object[error.start : error.end]
+    try:
+        return octets.decode("cp1252"), error.end
+    except UnicodeDecodeError:  # five octets mean nothing there
+        return octets.decode("latin-1"), error.end
+
+
+codecs.register_error(AS_WINDOWS, _as_windows)
 
 
 _OTHER_SCRIPTS: Final = (
@@ -539,20 +574,6 @@ def old_encodings(path: Path) -> list[str]:
     if found == "cp949" and 2 * len(_HANGUL.findall(text := cells.decode(found, "ignore"))) < len(text):
         found = "gb18030"  # names are written in Hangul in Korea
     return [found, "cp1252", "latin-1"]
-
-
-def _as_windows(error: UnicodeError) -> tuple[str, int]:
-    """Return what Windows-1252 takes the octets for that are no UTF-8, and where they end."""
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    octets = error.object[error.start : error.end]
-    try:
-        return octets.decode("cp1252"), error.end
-    except UnicodeDecodeError:  # five octets mean nothing there
-        return octets.decode("latin-1"), error.end
-
-
-codecs.register_error(AS_WINDOWS, _as_windows)
 
 
 def _latin_encoding(text: bytes) -> str:

@@ -1,7 +1,6 @@
 """How verdicts held: shares with intervals, chances of delivery, and what a list would bring back.
 
-Verdicts are held against what happened as a part of maintenance, which counts up who has told something new:
-the addresses of a complete job, each with its verdict and who runs its mail server.
+Maintenance holds the verdicts of complete jobs against what happened, for accounts that told something new.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ class BouncesOfJob:
     send: ExpectedBounces | None
 
 
-CHANCE_DAYS: Final = 365
+_CHANCE_DAYS: Final = 365
 """Chances rest on verdicts of so many days."""
 
 
@@ -137,7 +136,7 @@ class AccuracyService:
         Without an account: those of all but test accounts, for operators.
         """
         found = await self._database.run(accuracy.sums, account_id, first, last)
-        return summarise(found, by)
+        return _summarise(found, by)
 
     async def calibration(self, account_id: AccountId) -> Calibration | None:
         """Return how chances held for addresses that they do not rest on; None where too little is known."""
@@ -153,7 +152,7 @@ class AccuracyService:
     ) -> list[MeasuredShare | None]:
         """Return the chances of some rows of a job, each given as its canonical address and its verdict."""
         chances = await self.chances(account_id)
-        known = await domain_providers(self._blobs, job_id)
+        known = await _domain_providers(self._blobs, job_id)
         domains = [address.rpartition("@")[2] for address, _ in rows]
         providers = dict(known.filter(pl.col("domain").is_in(domains)).iter_rows())
         return [
@@ -165,7 +164,7 @@ class AccuracyService:
     async def with_chances(self, account_id: AccountId, job_id: JobId, results: Path) -> AsyncIterator[Path]:
         """Give a job's results with the chances beside every row."""
         chances = await self.chances(account_id)
-        providers = await domain_providers(self._blobs, job_id)
+        providers = await _domain_providers(self._blobs, job_id)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="chances-") as folder:
             out = Path(folder) / "results.parquet"
             await in_thread(account_id, add_chances, results, providers, chances, out)
@@ -193,7 +192,7 @@ class AccuracyService:
     async def _tallies(self, account_id: AccountId) -> tuple[bool, dict[Cell, SentTally], Chances]:
         """Return whether the account has outcomes, those held out, and the chances from the others."""
         last = utc_datetime(self._clock()).date()
-        first = last - timedelta(days=CHANCE_DAYS)
+        first = last - timedelta(days=_CHANCE_DAYS)
         async with self._database.begin() as connection:
             own = await accuracy.sums(connection, account_id, first, last)
             rest = await accuracy.of_others(connection, UUID(str(account_id)), first)
@@ -213,7 +212,7 @@ def tally(found: Iterable[tuple[Cell, str, int]]) -> dict[Cell, SentTally]:
     return tallies
 
 
-def summarise(sums: Iterable[AccuracySum], by: Sequence[GroupBy]) -> list[AccuracyRow]:
+def _summarise(sums: Iterable[AccuracySum], by: Sequence[GroupBy]) -> list[AccuracyRow]:
     """Return the rows of a report, by the names of their groups."""
     groups: defaultdict[tuple[str, ...], list[AccuracySum]] = defaultdict(list)
     for one in sums:
@@ -295,7 +294,7 @@ def add_chances(results: Path, providers: pl.DataFrame, chances: Chances, out: P
     )
 
 
-JOB_REST_SECONDS: Final = 60.0
+_JOB_REST_SECONDS: Final = 60.0
 """A job is counted so long after its end, when whoever waited for it has it."""
 _LEASE_S: Final = 300.0
 _LEAST_REST_S: Final = 30.0
@@ -326,7 +325,7 @@ class Measurer:
     database: Database
     blobs: Blobs
     outcomes: OutcomeService
-    job_rest_s: float = JOB_REST_SECONDS
+    job_rest_s: float = _JOB_REST_SECONDS
 
     async def sweep(self) -> int:
         """Count up every account that is due; returns how many were."""
@@ -343,8 +342,8 @@ class Measurer:
         return done
 
     async def _measure(self, lease: Measurement) -> datetime:
-        jobs = await self.database.run(accuracy.unmeasured, lease.account_id, rest_s=self.job_rest_s)
-        for job in jobs:
+        unmeasured = await self.database.run(accuracy.unmeasured, lease.account_id, rest_s=self.job_rest_s)
+        for job in unmeasured:
             await self._count_job(lease, job)
         counted_at = lease.counted_at
         while True:
@@ -382,8 +381,10 @@ class Measurer:
         sent = {bytes(row["address"]): _SentTo(row["first"], row["last"]) for row in found}
         first, last = min(one.first for one in sent.values()), max(one.last for one in sent.values())
         digest = await self.outcomes.digester(lease.account_id)
-        jobs = await self.database.run(accuracy.jobs_before, lease.account_id, first, last, days=WINDOW_DAYS)
-        for job in jobs:
+        judged_before = await self.database.run(
+            accuracy.jobs_before, lease.account_id, first, last, days=WINDOW_DAYS
+        )
+        for job in judged_before:
             judged = await self._judged(job["id"])
             if judged is not None:
                 await self._keep(lease, job, judged, sent, digest)
@@ -517,8 +518,6 @@ def _verdict_columns(kept: pl.DataFrame) -> dict[str, list[Any]]:
 
 
 _WINDOW: Final = 65_536  # addresses: bounds the memory
-_MANY_DOMAINS: Final = 5
-"""A provider that is not in the provider table runs so many of a list's domains."""
 _VERDICT_KIND: Final = (*_VERDICT_KEY, "known")
 """What tells one verdict from another here; `known`: it rests on a message that was really sent."""
 
@@ -591,6 +590,10 @@ class JudgedAddresses:
         )
 
 
+_MANY_DOMAINS: Final = 5
+"""A provider that is not in the provider table runs so many of a list's domains."""
+
+
 def _domain_table(domains: Path) -> pl.DataFrame:
     """Return `domain`, `provider` and `addresses` of a list, with the small providers as one."""
     found = pl.read_parquet(domains, columns=["domain", "provider", "addresses"])
@@ -599,7 +602,7 @@ def _domain_table(domains: Path) -> pl.DataFrame:
     return found.with_columns(provider.alias("provider"))
 
 
-async def domain_providers(blobs: Blobs, job_id: JobId) -> pl.DataFrame:
+async def _domain_providers(blobs: Blobs, job_id: JobId) -> pl.DataFrame:
     """Return the `domain`s of a job and the `provider` of each one's mail servers; none while it runs."""
     domains = await domains_of(blobs, job_id)
     if domains is None:

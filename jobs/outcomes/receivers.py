@@ -55,7 +55,7 @@ class ReceivedPost:
     body: bytes
 
 
-_MOST = 50
+_MOST_RECEIVERS = 50
 _PASSWORD_BYTES = 24
 _MOST_CERTIFICATES = 20
 """So many certificates are remembered: SNS signs with few, and with a new one under a new URL."""
@@ -107,8 +107,10 @@ class ReceiverService:
         sealed = self.vault.seal(receiver_id, secret)
         async with self.database.begin() as connection:
             await accounts.get(connection, account_id, lock=True)
-            if len(await outcomes.receivers_of_account(connection, account_id)) >= _MOST:
-                raise MailsiftError("receiver_limit", f"An account can have at most {_MOST} receivers.")
+            if len(await outcomes.receivers_of_account(connection, account_id)) >= _MOST_RECEIVERS:
+                raise MailsiftError(
+                    "receiver_limit", f"An account can have at most {_MOST_RECEIVERS} receivers."
+                )
             row = await outcomes.add_receiver(
                 connection, NewReceiver(receiver_id, account_id, sender.value, name, sealed, topic)
             )
@@ -144,7 +146,7 @@ class ReceiverService:
     def _credentials(self, sender: SenderKind, key: str, topic: str) -> tuple[bytes, str, str]:
         """Return the secret, the topic and the password of a receiver, of which most senders need one."""
         if sender is SenderKind.SENDGRID:
-            return check_public_key(key), "", ""
+            return _check_public_key(key), "", ""
         if sender is SenderKind.MAILGUN:
             return _needed(key, "Mailgun's webhook signing key is needed.").encode(), "", ""
         if sender is SenderKind.SES:
@@ -309,17 +311,13 @@ _LATEST_RETRY: Final = 86_400.0
 """Seconds for which Mailgun and SNS try again, with the same signature."""
 
 
-def _fresh(at: float, trust: SenderTrust) -> None:
+def _check_fresh(at: float, trust: SenderTrust) -> None:
     if not abs(trust.now - at) <= _LATEST_RETRY:
         raise ValueError("stale")
 
 
-def check_public_key(key: str) -> bytes:
-    """Return SendGrid's verification key (base64 of a P-256 key) as it is stored.
-
-    Raises:
-        MailsiftError: `receiver_key_invalid`.
-    """
+def _check_public_key(key: str) -> bytes:
+    """Return SendGrid's verification key (base64 of a P-256 key) as it is stored."""
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import load_der_public_key
 
@@ -347,7 +345,7 @@ def _sendgrid(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
         key.verify(signature, stamp.encode() + posted.body, ec.ECDSA(hashes.SHA256()))
     except InvalidSignature:
         raise _refused() from None
-    _fresh(float(stamp), trust)
+    _check_fresh(float(stamp), trust)
     return VerifiedPost(posted.body)
 
 
@@ -361,7 +359,7 @@ def _mailgun(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     expected = hmac.new(trust.secret, (stamp + token).encode(), hashlib.sha256).hexdigest()
     if not hmac.compare_digest(expected.encode(), signature.encode()):
         raise _refused()
-    _fresh(int(stamp), trust)
+    _check_fresh(int(stamp), trust)
     return VerifiedPost(posted.body, once=hashlib.sha256(token.encode()).digest())
 
 
@@ -397,7 +395,7 @@ async def _sns(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     message: dict[str, Any] = json.loads(posted.body)
     if not trust.topic or message["TopicArn"] != trust.topic:
         raise ValueError("another topic")
-    _fresh(epoch(message["Timestamp"]), trust)
+    _check_fresh(epoch(message["Timestamp"]), trust)
     names = _SIGNED_FIELDS[message["Type"]]
     signed = "".join(f"{name}\n{message[name]}\n" for name in names if name in message)
     certificate = load_pem_x509_certificate(await trust.fetch(_certificate_at(message["SigningCertURL"])))
@@ -415,9 +413,6 @@ async def _sns(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     return VerifiedPost(b"" if event.startswith(SES_GREETING) else event)
 
 
-SNS_HOSTS: Final = re.compile(r"sns\.[a-z0-9-]{3,30}\.amazonaws\.com(?:\.cn)?")
-"""The hosts of SNS: certificates and confirmations are fetched from nobody else."""
-
 _CERTIFICATE_FILE: Final = re.compile(r"/SimpleNotificationService-[0-9A-Za-z]{1,64}\.pem")
 """The file of a certificate there. What else these hosts answer may be what a customer of Amazon had them
 keep (`GetEndpointAttributes` gives his own text back): a certificate of his own making."""
@@ -430,10 +425,14 @@ def _certificate_at(url: str) -> str:
     return url
 
 
+_SNS_HOSTS: Final = re.compile(r"sns\.[a-z0-9-]{3,30}\.amazonaws\.com(?:\.cn)?")
+"""The hosts of SNS: certificates and confirmations are fetched from nobody else."""
+
+
 def _at_sns(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "https" or parts.port not in {None, 443} or parts.username or parts.password:
         raise ValueError("not SNS")
-    if not SNS_HOSTS.fullmatch(parts.hostname or ""):
+    if not _SNS_HOSTS.fullmatch(parts.hostname or ""):
         raise ValueError("not SNS")
     return url

@@ -50,7 +50,7 @@ from mailsift.storage.shared_calls import SharedCalls
 from mailsift.storage.sql import accuracy, outcomes
 from mailsift.storage.sql.outcomes import OutcomeRow
 
-DIGEST_BYTES: Final = 16
+_DIGEST_BYTES: Final = 16
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class AddressCipher:
 
     def digest(self, address: str) -> bytes:
         """Return what an address is looked up by."""
-        return hmac.digest(self._key, address.encode(), hashlib.sha256)[:DIGEST_BYTES]
+        return hmac.digest(self._key, address.encode(), hashlib.sha256)[:_DIGEST_BYTES]
 
     def seal(self, address: str) -> bytes:
         """Return an address that only this account's key opens."""
@@ -331,7 +331,7 @@ def _report_digest(outcome: Outcome, address: bytes) -> bytes:
     """Return what two reports of the same thing have in common, whoever brings them and however often."""
     said = outcome.message_id or f"{outcome.happened_at:.0f}"
     named = f"{outcome.kind.value}\0{said}\0{outcome.diagnosis.rule}"
-    return hashlib.sha256(address + named.encode()).digest()[:DIGEST_BYTES]
+    return hashlib.sha256(address + named.encode()).digest()[:_DIGEST_BYTES]
 
 
 def read_row(row: OutcomeRow, address: str) -> Outcome:

@@ -34,91 +34,24 @@ from mailsift.pipeline.outcomes.times import day_first_in, epoch
 Row: TypeAlias = Sequence[str]
 
 SAMPLE: Final = 1_000
-_LOOKED_AT: Final = 50
-"""Rows in which times are looked for, which takes longer than to look for words."""
 
 _STATUS: Final = re.compile(r"[245]\.\d{1,3}\.\d{1,3}")
 _REPLY_CODE: Final = re.compile(r"(?<![\d.])([245])(?:\d\d(?=[ \-])|\.\d{1,3}\.\d{1,3}\b(?!\.\d))")
 """In a server's words, with its first figure; in an IP address there is none."""
 
-_NAMES: Final = {
-    "kind": "event outcome kind status type eventtype eventname result action bouncetype state what"
-    " lastevent activitytype metric",
-    "when": "timestamp time when date happenedat occurredat createdat eventtime sentat bouncedat"
-    " deliveredat datetime at ts created",
-    "words": "diagnostic diagnosticcode reason response smtpresponse message description error details"
-    " bouncereason rawreason errormessage smtpreply bouncedescription responsecontent detail comment"
-    " dropreason failurereason failuremessage"
-    " grund ursache begrundung fehler fehlermeldung fehlergrund serverantwort antwort"
-    " rueckmeldung ruckmeldung beschreibung motif raison cause erreur messagederreur reponse reponseduserveur"
-    " reponseserveur motivo razon causa mensajedeerror respuesta respuestadelservidor descripcion detalle"
-    " razao erro mensagemdeerro resposta descricao detalhe"
-    " ragione errore messaggiodierrore risposta descrizione dettaglio dettagli"
-    " reden oorzaak fout foutmelding omschrijving powod przyczyna opis",
-    "status": "enhancedcode statuscode enhancedstatus dsn enhanced code bouncecode errorcode smtpcode",
-    "message_id": "messageid smtpid id mailid sgmessageid providermessageid msgid emailid mid queueid"
-    " deliveryid",
-}
-"""By what names columns are known, the first that a file has wins."""
-_LONG_NAME: Final = 8
-"""Letters of a name that says as much at the end of a longer one: "mailMessageId"."""
-
-_SAYS_WHEN: Final = re.compile(
-    r"date|time|(?:at|on|ts|when|since|moment)$|zeit|datum|fecha|data|heure|quand|event", re.IGNORECASE
-)
-_IS_NO_TIME: Final = re.compile(
-    r"opt-?in|_opt$|confirm|sign.?(?:ed.?)?up|(?<!un)subscribed|join|birth|dob|regist|import|queued|expire|next|added"
-    r"|(?:\b|_|[a-z])I[Dd]$|^id$|code|size|phone|mobile|zip|score|count|rating|duration|attempt|member",
-    re.IGNORECASE,
-)
-"""Names of times at which something else happened, and of numbers that look like times."""
-_OF_SENDING: Final = re.compile(r"sen[dt]|launch|schedul", re.IGNORECASE)
-"""When a message went out, which is before anything happened to it."""
-_OF_THE_ROW: Final = re.compile(r"creat", re.IGNORECASE)
-"""When a row came to be: of one that stands for a reader, not for a message, that tells nothing."""
-_OF_ENTRY: Final = re.compile(r"added", re.IGNORECASE)
-"""When a reader came to a list, or an entry to the list of those not to be written to."""
-_SAYS_WHAT: Final = re.compile(r"event|activity|metric", re.IGNORECASE)
-"""Columns that say what happened, even where most of it is nothing of ours; a "status" may be of a sale."""
-_IS_NO_KIND: Final = re.compile(
-    r"note|tag|subject|title|name$|campaign|list$|segment|template"
-    r"|(?:\b|_)(?:order|shipment|parcel|payment|invoice|booking|ticket|deal)s?(?:\b|_)",
-    re.IGNORECASE,
-)
-_OF_THE_MESSAGE: Final = re.compile(r"subject|title|campaign|template", re.IGNORECASE)
-"""Columns of words that a customer of ours has written, which may look like a server's: "500 points"."""
-_IS_A_READER: Final = re.compile(r"profile|contact|subscriber|member|person|lead|user", re.IGNORECASE)
-"""What a record calls itself whose id is the same for everything that happens to a reader."""
 _OF_CHANNEL: Final = re.compile(
     r"(?:message|delivery)?(?:channel|medium)(?:type|name)?|(?:object|message)type"
 )
 _FROM: Final = re.compile(r"(?:sender|from|mailfrom|envelopefrom|returnpath)(?:e?mail)?(?:address)?")
 """Who writes: to us, who wants no more; else it is the sender, of whose mailbox a bounce says nothing."""
-_EVENT_NAME: Final = re.compile(r"(?:event|activity|metric)[ _.-]?(?:type[ _.-]?)?name$", re.IGNORECASE)
-_COMPLAINER: Final = re.compile(r"original(?:recipients?|rcpt)(?:to)?(?:address)?")
-"""Who a complaint is by, where it came in as a message to somebody of ours."""
-_OF_ORIGINAL: Final = re.compile(r"original[a-z_]*\.", re.IGNORECASE)
-"""An object with the message that a bounce is about, beside the one with the bounce itself: Postal's."""
-_ANOTHER_ADDRESS: Final = re.compile(r"e?mail(?:address)?")
 _TO: Final = re.compile(
     r"(?:(?:final|original|bounced|failed)?(?:recipients?|rcpt)(?:to)?|to|(?:mail)?destination)(?:e?mail)?(?:address(?:es)?)?"
 )
-_DEFUSED: Final = re.compile(r"'[=+\-]")
-_BEHIND_A_NAME: Final = re.compile(r"[^<>@]*<([^<>@\s]+@[^<>@\s]+)>")
-"""One address behind its owner's name (RFC 5322 section 3.4)."""
 _NO: Final = re.compile(
     r"0|0\.0|false|no?|f|none|null|nan|never|-|n/a|nein|non|unknown|uncategorized|undetermined", re.IGNORECASE
 )
 _YES: Final = re.compile(r"true|yes|y|t|x|ja|oui|s[ií]?", re.IGNORECASE)
 _COUNT: Final = re.compile(r"0*[1-9][0-9]*")
-_SEVERITY: Final = (
-    OutcomeKind.COMPLAINED,
-    OutcomeKind.UNSUBSCRIBED,
-    OutcomeKind.BOUNCED,
-    OutcomeKind.DELIVERED,
-    OutcomeKind.DEFERRED,
-)
-"""Which of several things that happened to a message counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +169,11 @@ def cell_at(row: Row, place: int | None) -> str:
     return row[place].strip() if place is not None and place < len(row) else ""
 
 
+_DEFUSED: Final = re.compile(r"'[=+\-]")
+_BEHIND_A_NAME: Final = re.compile(r"[^<>@]*<([^<>@\s]+@[^<>@\s]+)>")
+"""One address behind its owner's name (RFC 5322 section 3.4)."""
+
+
 def address_at(row: Row, place: int) -> str:
     """Return an address without what stands around: a name, brackets, and an apostrophe before a formula."""
     cell = cell_at(row, place)
@@ -266,7 +204,7 @@ def subscribed_in(cells: Sequence[Sequence[str]], names: Sequence[str]) -> Calla
     standings = [
         place
         for place, column in enumerate(cells)
-        if any(map(is_subscribed, column)) and any(map(is_kind, column)) and share(column, is_state) >= 0.9
+        if any(map(_is_subscribed, column)) and any(map(is_kind, column)) and share(column, _is_state) >= 0.9
     ]
     flags = {
         place: told[0]
@@ -281,7 +219,7 @@ def subscribed_in(cells: Sequence[Sequence[str]], names: Sequence[str]) -> Calla
     def is_written_to(row: Row) -> bool:
         told = [cell_at(row, place) for place in standings]
         unset = all(_flag(cell_at(row, place)) is False for place in flags)
-        return (any(map(is_subscribed, told)) or bool(flags)) and not any(map(is_kind, told)) and unset
+        return (any(map(_is_subscribed, told)) or bool(flags)) and not any(map(is_kind, told)) and unset
 
     return is_written_to
 
@@ -298,8 +236,8 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     choice = address_column(frame, shown, _recipients(shown or frame.row(0), frame))
     full = list(names) if names is not None else list(choice.names)
     cells = [list(column) for column in (frame.slice(1) if choice.header else frame)]
-    forecasts = [place for place, column in enumerate(cells) if is_forecast(full[place], column)]
-    is_judged = bool(forecasts) or any(map(is_trait, map(_last, full)))
+    forecasts = [place for place, column in enumerate(cells) if _is_forecast(full[place], column)]
+    is_judged = bool(forecasts) or any(map(_is_trait, map(_last, full)))
     for place in forecasts:
         full[place], cells[place] = "", [""] * len(cells[place])
     table = _Table(full, cells)
@@ -307,11 +245,7 @@ def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
 
 
 def _telling(table: _Table, address: int, *, is_judged: bool) -> _Telling:
-    """Find the columns that say what happened, in a table that may be a verifier's.
-
-    Raises:
-        MailsiftError: `no_outcome_column`.
-    """
+    """Find the columns that say what happened, in a table that may be a verifier's."""
     coded, codes = _coded_column(table)
     kind = _kind_column(table, is_judged=is_judged) if coded is None else coded
     with_codes = (
@@ -325,12 +259,19 @@ def _telling(table: _Table, address: int, *, is_judged: bool) -> _Telling:
         kind = None
     tells = _tells(table, taken)
     if is_judged:
-        tells = tuple(tell for tell in tells if not is_of_verdicts(table.names[tell.place]))
+        tells = tuple(tell for tell in tells if not _is_of_verdicts(table.names[tell.place]))
     if kind is None and not tells and (is_judged or not words or not is_of_mail):
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
         verdicts = " Verdicts, and the replies they rest on, are forecasts." if is_judged else ""
         raise MailsiftError("no_outcome_column", f"{text}{verdicts}")
     return _Telling(kind, codes, status, words, tells, taken)
+
+
+_COMPLAINER: Final = re.compile(r"original(?:recipients?|rcpt)(?:to)?(?:address)?")
+"""Who a complaint is by, where it came in as a message to somebody of ours."""
+_OF_ORIGINAL: Final = re.compile(r"original[a-z_]*\.", re.IGNORECASE)
+"""An object with the message that a bounce is about, beside the one with the bounce itself: Postal's."""
+_ANOTHER_ADDRESS: Final = re.compile(r"e?mail(?:address)?")
 
 
 def _columns_of(table: _Table, address: int, found: _Telling) -> _Columns:
@@ -371,6 +312,29 @@ def _is_of_bounces(name: str) -> bool:
     return kind_in_name(name) == (OutcomeKind.BOUNCED, True) and not _OF_A_LIST.search(name)
 
 
+_NAMES: Final = {
+    "kind": "event outcome kind status type eventtype eventname result action bouncetype state what"
+    " lastevent activitytype metric",
+    "when": "timestamp time when date happenedat occurredat createdat eventtime sentat bouncedat"
+    " deliveredat datetime at ts created",
+    "words": "diagnostic diagnosticcode reason response smtpresponse message description error details"
+    " bouncereason rawreason errormessage smtpreply bouncedescription responsecontent detail comment"
+    " dropreason failurereason failuremessage"
+    " grund ursache begrundung fehler fehlermeldung fehlergrund serverantwort antwort"
+    " rueckmeldung ruckmeldung beschreibung motif raison cause erreur messagederreur reponse reponseduserveur"
+    " reponseserveur motivo razon causa mensajedeerror respuesta respuestadelservidor descripcion detalle"
+    " razao erro mensagemdeerro resposta descricao detalhe"
+    " ragione errore messaggiodierrore risposta descrizione dettaglio dettagli"
+    " reden oorzaak fout foutmelding omschrijving powod przyczyna opis",
+    "status": "enhancedcode statuscode enhancedstatus dsn enhanced code bouncecode errorcode smtpcode",
+    "message_id": "messageid smtpid id mailid sgmessageid providermessageid msgid emailid mid queueid"
+    " deliveryid",
+}
+"""By what names columns are known, the first that a file has wins."""
+_LONG_NAME: Final = 8
+"""Letters of a name that says as much at the end of a longer one: "mailMessageId"."""
+
+
 class _Table:
     """What the columns of a table are called, as paths and in the object they stand in, and some cells."""
 
@@ -392,6 +356,10 @@ class _Table:
             ]
             found |= dict.fromkeys(exact or inner or ends)
         return list(found)
+
+
+_IS_A_READER: Final = re.compile(r"profile|contact|subscriber|member|person|lead|user", re.IGNORECASE)
+"""What a record calls itself whose id is the same for everything that happens to a reader."""
 
 
 def _message_id_column(table: _Table, address: int, taken: set[int | None]) -> int | None:
@@ -491,6 +459,16 @@ def _recipients(names: Sequence[str], frame: pl.DataFrame) -> str:
     return next((names[place] for place in found), "")
 
 
+_SAYS_WHAT: Final = re.compile(r"event|activity|metric", re.IGNORECASE)
+"""Columns that say what happened, even where most of it is nothing of ours; a "status" may be of a sale."""
+_IS_NO_KIND: Final = re.compile(
+    r"note|tag|subject|title|name$|campaign|list$|segment|template"
+    r"|(?:\b|_)(?:order|shipment|parcel|payment|invoice|booking|ticket|deal)s?(?:\b|_)",
+    re.IGNORECASE,
+)
+_EVENT_NAME: Final = re.compile(r"(?:event|activity|metric)[ _.-]?(?:type[ _.-]?)?name$", re.IGNORECASE)
+
+
 def _kind_column(table: _Table, *, is_judged: bool) -> int | None:
     """Return the column that says what happened: one of such a name, or one that is full of such words.
 
@@ -500,18 +478,18 @@ def _kind_column(table: _Table, *, is_judged: bool) -> int | None:
     standings = bool(_changed_to(table))
     counted, of_messages = dict[int, int](), dict[int, int]()
     for place, column in enumerate(table.cells):
-        if is_judged and not tells_of_messages(column):
+        if is_judged and not _tells_of_messages(column):
             continue
         full = table.names[place]
         filled = [cell for cell in column if cell.strip()]
-        changes = sum(map(is_change, filled)) if standings else 0
+        changes = sum(map(_is_change, filled)) if standings else 0
         known = sum(map(is_kind, filled)) + changes
         sure = place in named and bool(_SAYS_WHAT.search(full))
         of_another = _IS_NO_KIND.search(full) and not _EVENT_NAME.search(full)
-        states = sum(map(is_state, filled)) + changes
+        states = sum(map(_is_state, filled)) + changes
         believed = sure or (states * 2 >= len(filled) and not of_another)
         of_some = place not in named or kind_in_name(full)
-        if any(map(is_affair, filled)):
+        if any(map(_is_affair, filled)):
             continue
         if known and believed and not (of_some and len(filled) * 2 <= len(column)):
             counted[place], of_messages[place] = known, states - sum(map(is_of_people, filled))
@@ -521,6 +499,10 @@ def _kind_column(table: _Table, *, is_judged: bool) -> int | None:
         key=lambda place: (-table.names[place].count("."), counted[place], place in named),
         default=None,
     )
+
+
+_OF_THE_MESSAGE: Final = re.compile(r"subject|title|campaign|template", re.IGNORECASE)
+"""Columns of words that a customer of ours has written, which may look like a server's: "500 points"."""
 
 
 def _words_columns(table: _Table, taken: set[int | None], kind: int | None) -> tuple[int, ...]:
@@ -544,8 +526,8 @@ def _is_of_mail(table: _Table, kind: int, words: Sequence[int]) -> bool:
     """Say whether what happened did to messages, and not to a sign-in or a payment, which fail as well."""
     told = [cell for cell in table.cells[kind] if is_kind(cell)]
     return (
-        not (told and all(map(is_of_anything, told)))
-        or any(map(is_about_mail, table.names))
+        not (told and all(map(_is_of_anything, told)))
+        or any(map(_is_about_mail, table.names))
         or any(is_reply(cell) or _MAILBOX.search(cell) for place in words for cell in table.cells[place])
     )
 
@@ -568,6 +550,25 @@ def _tells(table: _Table, taken: set[int | None]) -> tuple[_Tell, ...]:
 
 _OF_A_LIST: Final = re.compile(r"(?:black|block)[ _-]?list|suppress", re.IGNORECASE)
 """Names of columns that say why nothing is sent any more, which need be no bounce."""
+
+
+_LOOKED_AT: Final = 50
+"""Rows in which times are looked for, which takes longer than to look for words."""
+_SAYS_WHEN: Final = re.compile(
+    r"date|time|(?:at|on|ts|when|since|moment)$|zeit|datum|fecha|data|heure|quand|event", re.IGNORECASE
+)
+_IS_NO_TIME: Final = re.compile(
+    r"opt-?in|_opt$|confirm|sign.?(?:ed.?)?up|(?<!un)subscribed|join|birth|dob|regist|import|queued|expire|next|added"
+    r"|(?:\b|_|[a-z])I[Dd]$|^id$|code|size|phone|mobile|zip|score|count|rating|duration|attempt|member",
+    re.IGNORECASE,
+)
+"""Names of times at which something else happened, and of numbers that look like times."""
+_OF_SENDING: Final = re.compile(r"sen[dt]|launch|schedul", re.IGNORECASE)
+"""When a message went out, which is before anything happened to it."""
+_OF_THE_ROW: Final = re.compile(r"creat", re.IGNORECASE)
+"""When a row came to be: of one that stands for a reader, not for a message, that tells nothing."""
+_OF_ENTRY: Final = re.compile(r"added", re.IGNORECASE)
+"""When a reader came to a list, or an entry to the list of those not to be written to."""
 
 
 def _times(table: _Table, taken: set[int | None], *, of_people: bool, of_entries: bool) -> list[int]:
@@ -610,8 +611,8 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
     word = found.codes.get(word, word)
     kind = _kind_of_row(row, word, signs, columns, words, status)
     address = _address_in(row, columns, kind)
-    elsewhere = any(is_of_another_channel(cell_at(row, place)) for place in columns.channels)
-    answered = any(is_answer(cell_at(row, place)) for place in columns.categories)
+    elsewhere = any(_is_of_another_channel(cell_at(row, place)) for place in columns.channels)
+    answered = any(_is_answer(cell_at(row, place)) for place in columns.categories)
     if (
         kind is None
         or elsewhere
@@ -626,7 +627,7 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
     at = at or epoch(cell_at(row, columns.when), day_first=columns.day_first)
     reason = words or next((sign.words for sign in signs if sign.words), "")
     earlier = kind_of(reason) if _REJECTED.fullmatch(word) and _CATEGORY.fullmatch(reason) else None
-    unsent = is_dropped(word) or earlier or (not reason and word.lower() == "reject")
+    unsent = _is_dropped(word) or earlier or (not reason and word.lower() == "reject")
     if unsent and not is_reply(words):  # a server that answered was asked
         words = f"dropped: {words}"
     if kind is OutcomeKind.BOUNCED:
@@ -714,10 +715,6 @@ def _may_have_arrived_since(signs: Sequence[_Sign]) -> bool:
     return arrived and not any(sign.at for sign in signs if sign.kind is OutcomeKind.BOUNCED)
 
 
-_CANCELLED: Final = re.compile(r"cancell?ed", re.IGNORECASE)
-"""What Kit calls a reader who unsubscribed."""
-
-
 def _standing(row: Row, signs: Sequence[_Sign], columns: _Columns) -> OutcomeKind | None:
     """Return what somebody's standing has changed to; a sender that gives up after a bounce is no reader."""
     if any(sign.kind is OutcomeKind.BOUNCED for sign in signs):
@@ -725,10 +722,14 @@ def _standing(row: Row, signs: Sequence[_Sign], columns: _Columns) -> OutcomeKin
     return next(filter(None, (kind_of(cell_at(row, place)) for place in columns.changes)), None)
 
 
+_CANCELLED: Final = re.compile(r"cancell?ed", re.IGNORECASE)
+"""What Kit calls a reader who unsubscribed."""
+
+
 def _kind_of_row(
     row: Row, word: str, signs: Sequence[_Sign], columns: _Columns, words: str, status: str
 ) -> OutcomeKind | None:
-    found = _standing(row, signs, columns) if is_change(word) else kind_of(word)
+    found = _standing(row, signs, columns) if _is_change(word) else kind_of(word)
     if columns.of_bounces and _is_why_it_bounced(found, word):
         return OutcomeKind.BOUNCED
     if found is None and columns.of_readers and _CANCELLED.fullmatch(word):
@@ -739,20 +740,30 @@ def _kind_of_row(
     if found:
         return found
     said = _kind_by(words, status)
-    if is_handed_over(word) and (columns.sent_is_delivered or said is OutcomeKind.DELIVERED):
+    if _is_handed_over(word) and (columns.sent_is_delivered or said is OutcomeKind.DELIVERED):
         return OutcomeKind.DELIVERED
     if signs:
         arrived = {sign.kind for sign in signs} == {OutcomeKind.DELIVERED}
         return said if said and arrived else _weighed(signs)
     if columns.told.kind is not None:  # a word that we do not know, beside a refusal, or what waits after one
         waits = said is OutcomeKind.DEFERRED and not is_of_people(word)
-        return said if waits or (said in FAILURES and not is_state(word)) else None
+        return said if waits or (said in FAILURES and not _is_state(word)) else None
     return said or (columns.usual if words or status else None)
 
 
 def _is_why_it_bounced(kind: OutcomeKind | None, cell: str) -> bool:
     """Say whether a word for a complaint is a reason here: of a bounce "spam" is why."""
     return kind is OutcomeKind.COMPLAINED and "compl" not in cell.lower()
+
+
+_SEVERITY: Final = (
+    OutcomeKind.COMPLAINED,
+    OutcomeKind.UNSUBSCRIBED,
+    OutcomeKind.BOUNCED,
+    OutcomeKind.DELIVERED,
+    OutcomeKind.DEFERRED,
+)
+"""Which of several things that happened to a message counts."""
 
 
 def _weighed(signs: Sequence[_Sign]) -> OutcomeKind:
@@ -893,18 +904,6 @@ _LONGEST_WORDS: Final = 100
 _LONGEST_NAME: Final = 3
 """Words of a phrase in which one known word is enough."""
 
-_ANOTHER_CHANNEL: Final = re.compile(
-    r"\b(?:sms|mms|rcs|whats ?app|viber|(?:line|text) messag\w+|in[ -]?app|(?:web|mobile|app)?[ -]?push)\b"
-)
-"""Ways to somebody that lead to no mailbox, though an address stands beside them to say who it was."""
-
-_ANSWER: Final = re.compile(
-    r"\W*(?:auto(?:matic|mated|matische?)?[ -]?(?:repl\w+|respon\w+|answer\w*|antwort\w*)"
-    r"|out[ -]of[ -](?:the[ -])?office|vacation|abwesen\w+|challenge\b|respuesta automatica"
-    r"|reponse automatique|resposta automatica|risposta automatica|automatisch antwoord|autoodpowiedz)"
-)
-"""Of an absence note, or what asks whether a person has written: no failure."""
-_LONGEST_ANSWER: Final = 60
 
 _STATES: Final = {
     "on its way": "sent send sends messagesent emailsend emailsent sendemail"
@@ -952,7 +951,7 @@ def kind_of(word: str) -> OutcomeKind | None:
 
 @lru_cache(maxsize=4_096)  # a column that says what happened has few words
 def _kind_of(word: str) -> OutcomeKind | None:
-    if is_of_another_channel(word) or _REPLY.match(word):
+    if _is_of_another_channel(word) or _REPLY.match(word):
         return None
     plain = _apart(word if " " in word else word.rpartition(".")[2])  # users.messages.email.Bounce
     alone = re.sub(r"[^a-z]", "", plain)
@@ -1019,7 +1018,7 @@ def is_kind(cell: str) -> bool:
     return kind_of(cell) is not None
 
 
-def is_state(cell: str) -> bool:
+def _is_state(cell: str) -> bool:
     """Say whether a cell tells what happened, or that nothing has happened yet."""
     return is_kind(cell) or _plain(cell if " " in cell else cell.rpartition(".")[2]) in _STATE_OF
 
@@ -1035,42 +1034,57 @@ def _says(words: str) -> Callable[[str], bool]:
     return lambda cell: bool(known.fullmatch(_plain(cell[:_LONGEST_WORDS])))
 
 
-is_subscribed: Final = _says(
+_is_subscribed: Final = _says(
     r"active|aktiv|actif|activo|ativo|attivo|actief|aktywny|enabled|subscribed?|confirmed|registered"
 )
 """Says whether a cell tells that somebody on a list is written to."""
 
-is_change: Final = _says(r"(?:subscription|subscriber|preferences?)?(?:status)?changed?")
+_is_change: Final = _says(r"(?:subscription|subscriber|preferences?)?(?:status)?changed?")
 """Says whether a cell tells that a reader's standing has changed, and another one to what: HubSpot's."""
 
-is_affair: Final = _says(
+_is_affair: Final = _says(
     r"closed|solved|resolved|reopened|won|lost|shipped|intransit|refunded|paid|unpaid|fulfilled|onhold"
     r"|succeeded|declined"
 )
 """Says whether a cell tells how an order, a ticket or a deal stands, of which others are "open"."""
 
-is_handed_over: Final = _says(
+_is_handed_over: Final = _says(
     r"(?:message)?sent|send|relayed|versendet|gesendet|envoye|enviado|inviato|verzonden"
 )
 """Says whether a cell says that a message went out: arrived it has if a server answered so."""
 
-is_of_anything: Final = _says(
+_is_of_anything: Final = _says(
     r"ok|success(?:ful)?|fail(?:ed|ure)?|error(?:ed)?|reject(?:ed)?|invalid|blocked|returned|expired|dropped"
 )
 """Says whether a cell tells how something ended, of which it need not be a message: "failed"."""
 
 
-def is_of_another_channel(cell: str) -> bool:
+_ANOTHER_CHANNEL: Final = re.compile(
+    r"\b(?:sms|mms|rcs|whats ?app|viber|(?:line|text) messag\w+|in[ -]?app|(?:web|mobile|app)?[ -]?push)\b"
+)
+"""Ways to somebody that lead to no mailbox, though an address stands beside them to say who it was."""
+
+
+def _is_of_another_channel(cell: str) -> bool:
     """Say whether a cell tells of what was not sent by mail: "sms", "pushBounce", "Clicked SMS"."""
     return bool(_ANOTHER_CHANNEL.search(_apart(cell[:_LONGEST_WORDS])))
 
 
-def is_answer(cell: str) -> bool:
+_ANSWER: Final = re.compile(
+    r"\W*(?:auto(?:matic|mated|matische?)?[ -]?(?:repl\w+|respon\w+|answer\w*|antwort\w*)"
+    r"|out[ -]of[ -](?:the[ -])?office|vacation|abwesen\w+|challenge\b|respuesta automatica"
+    r"|reponse automatique|resposta automatica|risposta automatica|automatisch antwoord|autoodpowiedz)"
+)
+"""Of an absence note, or what asks whether a person has written: no failure."""
+_LONGEST_ANSWER: Final = 60
+
+
+def _is_answer(cell: str) -> bool:
     """Say whether a cell calls what came back an answer to a message that arrived: "Auto-reply"."""
     return len(cell) <= _LONGEST_ANSWER and bool(_ANSWER.match(_apart(cell)))
 
 
-def is_forecast(name: str, cells: Iterable[str]) -> bool:
+def _is_forecast(name: str, cells: Iterable[str]) -> bool:
     """Say whether a column has verdicts, ours or another verifier's: what may happen, not what did."""
     plain = letters(name)
     if plain.startswith("mailsift") or _VERIFICATION.search(f"{plain} {name}"):
@@ -1080,17 +1094,17 @@ def is_forecast(name: str, cells: Iterable[str]) -> bool:
     return not _VERDICTS.isdisjoint(said) and not any(map(kind_of, others))
 
 
-def is_trait(name: str) -> bool:
+def _is_trait(name: str) -> bool:
     """Say whether a column of that name tells what only a verifier says of an address: "Accept all"."""
     return bool(_TRAIT.fullmatch(letters(name)))
 
 
-def is_of_verdicts(name: str) -> bool:
+def _is_of_verdicts(name: str) -> bool:
     """Say whether a column's name is a word of verifiers, though senders have it, too: "Abuse"."""
     return letters(name) in _OF_VERDICTS
 
 
-def tells_of_messages(cells: Iterable[str]) -> bool:
+def _tells_of_messages(cells: Iterable[str]) -> bool:
     """Say whether a column tells what became of messages, in words that are none of a verifier's."""
     known = [cell for cell in cells if is_kind(cell)]
     if not _VERDICTS.isdisjoint(map(_plain, cells)):
@@ -1117,12 +1131,12 @@ _OF_VERDICTS: Final = frozenset(
 """Words of verifiers, and those that they share with senders."""
 
 
-def is_dropped(cell: str) -> bool:
+def _is_dropped(cell: str) -> bool:
     """Say whether a cell says that the sender kept a message back itself."""
     return bool(re.search(r"\b(?:drop(?:ped)?|suppressed|pre-? ?blocked)\b", _apart(cell)))
 
 
-def is_about_mail(name: str) -> bool:
+def _is_about_mail(name: str) -> bool:
     """Say whether a column of that name is about messages."""
     return bool(_OF_MAIL.search(letters(name)))
 

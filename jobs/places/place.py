@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.foreign import LONGEST_NAME
 
-STORES: Final = frozenset({"s3", "gs", "az"})
+_STORES: Final = frozenset({"s3", "gs", "az"})
 _DATABASES: Final = frozenset({"postgresql", "postgres"})
 _WEB: Final = frozenset({"https", "http"})
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
@@ -62,7 +62,7 @@ class Place:
     @property
     def is_store(self) -> bool:
         """Whether it is an object in a store."""
-        return self.scheme in STORES
+        return self.scheme in _STORES
 
 
 def is_place(text: str) -> bool:
@@ -106,7 +106,7 @@ def _parse(url: str) -> Place:
         found = parse_qs(parts.query, keep_blank_values=True)
     except ValueError:
         raise _bad_place("This is no URL.") from None
-    if scheme not in STORES | _DATABASES | _WEB or not host or len(url) > _LONGEST or not base.isprintable():
+    if scheme not in _STORES | _DATABASES | _WEB or not host or len(url) > _LONGEST or not base.isprintable():
         raise _bad_place("A place is a URL: https://, s3://, gs://, az:// or postgresql://.")
     if parts.username is not None or parts.password is not None:
         raise _bad_place("A place has no user name or password in it: those belong into the settings.")
@@ -114,11 +114,11 @@ def _parse(url: str) -> Place:
         raise _bad_place("A place has neither a fragment nor dots for folders.")
     if scheme in _DATABASES:
         return _database(base, {_QUERY: [query]} if query else found)
-    if scheme in STORES:
+    if scheme in _STORES:
         names = parts.path.split("/")[1:]
-        if parts.query or not all(names) or len(names) < _FEWEST_NAMES.get(scheme, 1):
+        if "?" in base or "#" in base or not all(names) or len(names) < _FEWEST_NAMES.get(scheme, 1):
             raise _bad_place("An object is called scheme://bucket/key, or az://account/container/key.")
-    return Place(scheme, one_spelling(url))
+    return Place(scheme, _one_spelling(url))
 
 
 def _unencoded(url: str) -> tuple[str, str]:
@@ -133,11 +133,11 @@ def _database(url: str, found: dict[str, list[str]]) -> Place:
         raise _bad_place(f"A database's URL has a query or a table, and no {unknown[0]!r}.")
     if sum(map(len, found.values())) > 1:
         raise _bad_place("A database's URL has one query or one table.")
-    base = one_spelling(url).partition("?")[0]
+    base = _one_spelling(url).partition("?")[0]
     return Place("postgresql", base, *("".join(found.get(name, ())) for name in (_QUERY, _TABLE)))
 
 
-def one_spelling(url: str) -> str:
+def _one_spelling(url: str) -> str:
     """Return a URL with its scheme in small letters (RFC 3986 section 3.1); a database has one of two."""
     scheme, _, rest = url.partition("://")
     scheme = scheme.lower()
@@ -214,7 +214,7 @@ def _read(number: int, row: Any) -> Connection:
         raise _bad_connections(f"number {number} has no list of accounts")
     if not all(isinstance(value, str) for value in values.values()):
         raise _bad_connections(f"number {number} has a value that is no text")
-    return Connection(one_spelling(url).rstrip("/"), frozenset(accounts), values)
+    return Connection(_one_spelling(url).rstrip("/"), frozenset(accounts), values)
 
 
 def _bad_connections(text: str) -> MailsiftError:

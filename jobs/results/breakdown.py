@@ -75,6 +75,9 @@ class Breakdown:
         return _STORED.validate_json(stored)
 
 
+_STORED: Final = TypeAdapter(Breakdown)
+
+
 DOMAINS = Schema(
     {
         "domain": "String",  # "" for addresses without one
@@ -91,8 +94,6 @@ follow one another, so `addresses` also says which ones they are."""
 
 _TOP = 20
 _WINDOW = 1 << 17
-
-_STORED: Final = TypeAdapter(Breakdown)
 
 
 def count_up(
@@ -199,7 +200,9 @@ def rows_by_result(results: Path) -> dict[str, int]:
     return dict(counted.iter_rows())
 
 
-async def store_breakdown(blobs: Blobs, job_id: JobId, addresses: Path, so_far: PartialVerdicts) -> Breakdown:
+async def _store_breakdown(
+    blobs: Blobs, job_id: JobId, addresses: Path, so_far: PartialVerdicts
+) -> Breakdown:
     """Count up a job that has all its verdicts and store what comes of it beside its results."""
     keys = JobBlobs(job_id)
     breakdown, domains = await asyncio.to_thread(_count_and_encode, addresses, so_far)
@@ -213,11 +216,11 @@ def _count_and_encode(addresses: Path, so_far: PartialVerdicts) -> tuple[Breakdo
 
 
 async def breakdown_of_segments(blobs: Blobs, job_id: JobId, segments: Sequence[Path]) -> Breakdown:
-    """Do `store_breakdown` for a job whose segments are still there."""
+    """Do `_store_breakdown` for a job whose segments are still there."""
     addresses = await blobs.fetch(JobBlobs(job_id).addresses)
     so_far = PartialVerdicts(await asyncio.to_thread(height, addresses))
     await asyncio.to_thread(so_far.add_segments, segments)
-    return await store_breakdown(blobs, job_id, addresses, so_far)
+    return await _store_breakdown(blobs, job_id, addresses, so_far)
 
 
 async def breakdown_of_complete(blobs: Blobs, job_id: JobId) -> Breakdown:
@@ -254,7 +257,7 @@ async def _breakdown_of_results(blobs: Blobs, job_id: JobId) -> Breakdown:
     addresses, rows, results = await blobs.fetch_all((keys.addresses, keys.rows, keys.results))
     size = await asyncio.to_thread(height, addresses)
     so_far = await asyncio.to_thread(PartialVerdicts.of_results, size, rows, results)
-    return await store_breakdown(blobs, job_id, addresses, so_far)
+    return await _store_breakdown(blobs, job_id, addresses, so_far)
 
 
 async def delete_segments(blobs: Blobs, job_id: UUID) -> None:

@@ -92,6 +92,11 @@ class RowFilter:
         return self == RowFilter(statuses=self.statuses)
 
 
+def canonical_domain(domain: str) -> str:
+    """Return a domain as the canonical form of addresses writes it; what is none stays as it is."""
+    return read_domain(domain) or domain.strip().removeprefix("@").lower()
+
+
 class SortBy(StrEnum):
     """In which order rows come; equal ones in that of the list."""
 
@@ -205,7 +210,7 @@ class Browser:
     async def page(
         self, account_id: AccountId, job_id: JobId, row_filter: RowFilter, asked: PageRequest
     ) -> ResultsPage:
-        """Return some of the rows that match, as they stand now (mailsift.jobs.results.browse.read_page).
+        """Return some of the rows that match, as they stand now (read_page).
 
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`.
@@ -217,7 +222,7 @@ class Browser:
     async def checked_page(
         self, account_id: AccountId, job_id: JobId, row_filter: RowFilter, asked: PageRequest
     ) -> ResultsPage:
-        """Do `page` for who names only what there is (mailsift.jobs.results.browse.read_checked_page).
+        """Do `page` for who names only what there is (read_checked_page).
 
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`, `unknown_column`, `bad_cursor`.
@@ -442,7 +447,6 @@ class ResultFiles:
 
 
 _DEFAULT_COLUMNS = 2  # of the customer's columns, where none was asked for
-_STATUS, _RESULT = f"{VERDICT_PREFIX}status", f"{VERDICT_PREFIX}result"
 
 
 def read_page(files: ResultFiles, row_filter: RowFilter, asked: PageRequest) -> ResultsPage:
@@ -597,11 +601,6 @@ def read_row(files: ResultFiles, row: int) -> ResultRow | None:
     return next(_read_rows(files, [row], read_names(path), with_evidence=True), None)
 
 
-def canonical_domain(domain: str) -> str:
-    """Return a domain as the canonical form of addresses writes it; what is none stays as it is."""
-    return read_domain(domain) or domain.strip().removeprefix("@").lower()
-
-
 def matching_rows(files: ResultFiles, row_filter: RowFilter) -> pl.Series:
     """Return the numbers of all rows that match, ascending."""
     matching = _matching_addresses(files, row_filter)
@@ -669,9 +668,9 @@ def _address_cell(files: ResultFiles) -> pl.Expr:
 
 def _verdict_conditions(row_filter: RowFilter, policy: TierPolicy) -> Iterator[pl.Expr]:
     if row_filter.statuses:
-        yield pl.col(_STATUS).is_in([status.value for status in row_filter.statuses])
+        yield pl.col(f"{VERDICT_PREFIX}status").is_in([status.value for status in row_filter.statuses])
     if row_filter.results:
-        yield pl.col(_RESULT).is_in(sorted(row_filter.results))
+        yield pl.col(f"{VERDICT_PREFIX}result").is_in(sorted(row_filter.results))
     if row_filter.tiers:
         yield tier_expression(policy, VERDICT_PREFIX).is_in(sorted(row_filter.tiers))
 

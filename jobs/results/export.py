@@ -301,25 +301,17 @@ def defused(text: str) -> str:
 MOST_SHEET_ROWS: Final = 1_048_576
 """Rows of a sheet, its header among them."""
 
-MOST_CELL_CHARACTERS: Final = 32_767
+_MOST_CELL_CHARACTERS: Final = 32_767
 """UTF-16 code units a cell holds; what is longer is cut off."""
 
 _SHEET_BATCH: Final = 8_192  # rows; bounds the memory
-_SHEET_BATCH_BYTES: Final = 16 << 20  # of them, which are in memory some six times over
-_EXACT: Final = 2**53  # spreadsheets keep numbers as binary64
 _ZIP64_BYTES: Final = 2**31 - 1  # what zipfile writes without ZIP64, which not everybody reads
-_CELL_BYTES: Final = 60  # of XML around a text, at most
-_ESCAPED_BYTES: Final = 7  # octets that one octet of text may become
 
 _TEXT_CELL, _KEPT_CELL, _CELL_END = (
     '<c t="inlineStr"><is><t>',
     '<c t="inlineStr"><is><t xml:space="preserve">',
     "</t></is></c>",
 )
-_XML_MARKS: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_CAREFUL: Final = r"[\x00-\x1F\x{FFFE}\x{FFFF}]|_x|^\s|\s$|\s\s"
-"""What cannot stand in the XML as it is, even without marks; besides these, only texts that are too long."""
-_NO_XML: Final = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
 
 _SCHEMAS: Final = "http://schemas.openxmlformats.org/"
 _SHEET_TYPE: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml."
@@ -389,12 +381,19 @@ def _book_entry(name: str) -> ZipInfo:
     return entry
 
 
+_CELL_BYTES: Final = 60  # of XML around a text, at most
+_ESCAPED_BYTES: Final = 7  # octets that one octet of text may become
+
+
 def _most_bytes(frame: pl.LazyFrame) -> int:
     """Return a bound for the size of the sheet's XML."""
     schema = frame.collect_schema()
     texts = [pl.col(name).str.len_bytes().sum() for name, dtype in schema.items() if dtype == pl.String]
     rows, *sizes = frame.select(pl.len().alias("rows"), *texts).collect(engine="streaming").row(0)
     return int(rows) * len(schema) * _CELL_BYTES + _ESCAPED_BYTES * int(sum(filter(None, sizes)))
+
+
+_SHEET_BATCH_BYTES: Final = 16 << 20  # of them, which are in memory some six times over
 
 
 def _write_batch(batch: pl.DataFrame, write: Callable[[bytes], object]) -> None:
@@ -423,15 +422,22 @@ class _SheetCells(NamedTuple):
     behind: str = ""
 
 
+_CAREFUL: Final = r"[\x00-\x1F\x{FFFE}\x{FFFF}]|_x|^\s|\s$|\s\s"
+"""What cannot stand in the XML as it is, even without marks; besides these, only texts that are too long."""
+
+
 def _sheet_cells(column: pl.Series) -> _SheetCells:
     if column.dtype == pl.Boolean:
         return _texts_or_blanks(column.cast(pl.UInt8).cast(pl.String), '<c t="b"><v>', "</v></c>")
     if column.dtype != pl.String:
         return _number_cells(column)
-    careful = column.str.contains(_CAREFUL) | (column.str.len_bytes() > MOST_CELL_CHARACTERS)
+    careful = column.str.contains(_CAREFUL) | (column.str.len_bytes() > _MOST_CELL_CHARACTERS)
     if careful.any():
         return _careful_cells(column, careful.fill_null(value=False))
     return _texts_or_blanks(_unmarked(column), _TEXT_CELL, _CELL_END)
+
+
+_EXACT: Final = 2**53  # spreadsheets keep numbers as binary64
 
 
 def _number_cells(column: pl.Series) -> _SheetCells:
@@ -449,6 +455,9 @@ def _careful_cells(column: pl.Series, careful: pl.Series) -> _SheetCells:
     cells = _complete_cells(_texts_or_blanks(_unmarked(column), _TEXT_CELL, _CELL_END))
     written = [f"{_KEPT_CELL}{_xml_text(text)}{_CELL_END}" for text in column.filter(careful)]
     return _SheetCells(cells.scatter(careful.arg_true(), written))
+
+
+_XML_MARKS: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def _unmarked(texts: pl.Series) -> pl.Series:
@@ -475,7 +484,10 @@ def _complete_cells(cells: _SheetCells) -> pl.Series:
     return pl.select(whole).to_series()
 
 
+_NO_XML: Final = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
+
+
 def _xml_text(text: str) -> str:
     """Return a text as XML, what XML cannot hold as `_x001F_` (ST_Xstring), cut off where a cell ends."""
-    short = text.encode("utf-16-le")[: 2 * MOST_CELL_CHARACTERS].decode("utf-16-le", "ignore")
+    short = text.encode("utf-16-le")[: 2 * _MOST_CELL_CHARACTERS].decode("utf-16-le", "ignore")
     return escape(_NO_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", short), quote=False)

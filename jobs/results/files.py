@@ -34,7 +34,7 @@ def to_segment(finished: pl.DataFrame) -> bytes:
 
     What is "" throughout is left out: each such column would take as long to write as ten others.
     """
-    return to_parquet(without_empty(finished.select(*SEGMENT), BESIDE))
+    return to_parquet(_without_empty(finished.select(*SEGMENT), BESIDE))
 
 
 def scan_segments(segments: Sequence[Path], schema: Mapping[str, type[pl.DataType]]) -> pl.LazyFrame:
@@ -46,7 +46,6 @@ def scan_segments(segments: Sequence[Path], schema: Mapping[str, type[pl.DataTyp
     return scan.with_columns(pl.col(beside).fill_null("")) if beside else scan
 
 
-_SEGMENTS_AT_ONCE = 8  # segments read together
 _WINDOW = 65_536  # rows read together
 _READ_FIELDS = ("n", "provider", *TIER_FIELDS)
 
@@ -162,6 +161,9 @@ def verdicts_of(segments: Sequence[Path], numbers: Collection[int], fields: Sequ
     )
 
 
+_SEGMENTS_AT_ONCE = 8  # segments read together
+
+
 def _batches(segments: Sequence[Path], fields: Sequence[str]) -> Iterator[pl.DataFrame]:
     schema = {name: SEGMENT[name] for name in fields}
     for start in range(0, len(segments), _SEGMENTS_AT_ONCE):
@@ -186,7 +188,7 @@ def join_results(
 
     Args:
         rows: the job's `rows.parquet` (mailsift.jobs.intake); one of an older release may lack the addresses.
-        segments: Parquet files (segments.to_segment); every address is in exactly one.
+        segments: Parquet files (to_segment); every address is in exactly one.
         out: the Parquet file to write; its columns are named as in `rows` (mailsift.jobs.columns).
         evidence: add `mailsift_evidence`.
         partial: leave out the rows that have no verdict, instead of refusing.
@@ -235,21 +237,13 @@ class _Verdicts:
     places: pl.Series
 
     def check_complete(self) -> None:
-        """Refuse what lacks the verdict of an address.
-
-        Raises:
-            MailsiftError: `results_incomplete`.
-        """
+        """Refuse what lacks the verdict of an address."""
         if missing := int((self.places == 0).sum()):
             raise _incomplete(f"{counted(missing, 'address has', 'addresses have')} no verdict.")
 
 
 def _read_verdicts(source: pl.LazyFrame, segments: Iterable[pl.LazyFrame], fields: list[str]) -> _Verdicts:
-    """Read all segments, and keep of each what differs: most verdicts are alike.
-
-    Raises:
-        MailsiftError: `results_incomplete` when an address is there twice, or is none of the list.
-    """
+    """Read all segments, and keep of each what differs: most verdicts are alike."""
     greatest = source.select(pl.col(ADDRESS_N).max()).collect(engine="streaming").item()
     places = pl.zeros(greatest + 1, dtype=pl.UInt32, eager=True)
     kinds = [_no_verdict(fields)]
@@ -280,7 +274,7 @@ def _no_verdict(fields: list[str]) -> pl.DataFrame:
 
 def _join_rows(source: pl.LazyFrame, judged: _Verdicts) -> pl.LazyFrame:
     """Put each row's verdict behind its columns; rows without one are left out."""
-    kinds = without_empty(judged.kinds, ["unwanted"])
+    kinds = _without_empty(judged.kinds, ["unwanted"])
 
     def attach(rows: pl.DataFrame) -> pl.DataFrame:
         place = judged.places.gather(rows[ADDRESS_N])
@@ -311,26 +305,26 @@ def _incomplete(text: str) -> MailsiftError:
     return MailsiftError("results_incomplete", text)
 
 
-UNWANTED: Final = f"{VERDICT_PREFIX}unwanted"
+_UNWANTED: Final = f"{VERDICT_PREFIX}unwanted"
 """Column of the results: why the account may not send there, or ""; left out where it is "" throughout."""
-TIER: Final = f"{VERDICT_PREFIX}tier"
-REASON: Final = f"{VERDICT_PREFIX}tier_reason"
+_TIER: Final = f"{VERDICT_PREFIX}tier"
+_REASON: Final = f"{VERDICT_PREFIX}tier_reason"
 
 
 def with_unwanted(frame: pl.LazyFrame) -> pl.LazyFrame:
     """Give results the column that they lack where it is "" throughout."""
-    return frame if UNWANTED in frame.collect_schema() else frame.with_columns(pl.lit("").alias(UNWANTED))
+    return frame if _UNWANTED in frame.collect_schema() else frame.with_columns(pl.lit("").alias(_UNWANTED))
 
 
 def tiered(results: Path, policy: TierPolicy | None) -> pl.LazyFrame:
-    """Return results with tier and reason in the place of UNWANTED; without any where there is no policy."""
+    """Return results with tier and reason in the place of _UNWANTED; without any where there is no policy."""
     frame = pl.scan_parquet(results, glob=False)
     if policy is None:
-        return frame.drop(UNWANTED, strict=False)
-    columns = [name for name in frame.collect_schema() if name != UNWANTED]
+        return frame.drop(_UNWANTED, strict=False)
+    columns = [name for name in frame.collect_schema() if name != _UNWANTED]
     ours = [
-        tier_expression(policy, VERDICT_PREFIX).alias(TIER),
-        reason_expression(policy, VERDICT_PREFIX).alias(REASON),
+        tier_expression(policy, VERDICT_PREFIX).alias(_TIER),
+        reason_expression(policy, VERDICT_PREFIX).alias(_REASON),
     ]
     place = next((n for n, name in enumerate(columns) if name == f"{VERDICT_PREFIX}evidence"), len(columns))
     return with_unwanted(frame).select(*columns[:place], *ours, *columns[place:])
@@ -360,7 +354,7 @@ def stream_parquet(
     )
 
 
-def without_empty(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+def _without_empty(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
     """Return the frame without those of these texts that are "" or null throughout."""
     return frame.drop(name for name in names if not (frame[name] != "").any())
 

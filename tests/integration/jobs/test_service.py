@@ -268,7 +268,9 @@ async def test_a_retry_is_a_new_job_over_what_ended_unknown_and_takes_nothing_fr
         await work_until_ended(engine, service, account, job)
         again = await service.retry(account, job)
         view = await work_until_ended(engine, service, account, again)
+        once_more = await service.get(account, await service.retry(account, again))
     assert (view.parent_id, view.total, view.risky, view.name) == (job, 2, 2, "list (retry)")
+    assert (once_more.parent_id, once_more.name) == (again, "list (retry)")
     part = replace(options, preview=0, part=True)  # no sample of a list, but some rows of one
     assert view.options == replace(part, max_age=0.0, column="email", name="list (retry)")
     assert [row["c0"] for row in await rows(service, account, again)] == unknown

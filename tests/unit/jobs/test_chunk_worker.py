@@ -167,10 +167,10 @@ def test_a_busy_provider_gets_lanes_of_its_own_and_the_rest_is_mixed() -> None:
 
 def test_what_is_left_of_a_provider_s_chunk_stays_in_its_lane() -> None:
     rows = [("google", "throttled", 9.0)] * 2 + [("tiny.test", "throttled", 9.0)]
-    made = group_deferred(waiting(*rows), CUT, lane="google")
+    made = group_deferred(waiting(*rows), CUT, throttle_key="google")
     assert [(chunk.throttle_key, len(chunk.frame)) for chunk in made] == [("google", 2), ("*", 1)]
     unknown = [("", "deferred", 4.5)] * 2  # DNS says nothing of them, and they were looked at already
-    assert [chunk.throttle_key for chunk in group_deferred(waiting(*unknown), CUT, lane="")] == ["*"]
+    assert [chunk.throttle_key for chunk in group_deferred(waiting(*unknown), CUT, throttle_key="")] == ["*"]
 
 
 def test_slow_hosts_come_together_whoever_they_are() -> None:

@@ -34,6 +34,8 @@ def test_a_query_that_was_not_encoded_is_not_decoded(said: str, query: str) -> N
     [
         "az://account/container",
         "az://account/container/",
+        "s3://lake/a.csv?",
+        "s3://lake/a.csv#",
         "postgresql://crm/sales?query=TABLE%20a&query=TABLE%20b",
         "postgresql://crm/sales?query=TABLE%20a&table=b",
         "postgresql://crm/sales#x?query=TABLE a",
