@@ -173,7 +173,7 @@ class _Outage(_Looks):
 async def test_a_database_that_goes_away_is_waited_for_and_told_of_once(printed: io.StringIO) -> None:
     looks: Any = _Outage(RUNNING, None, None, None, RUNNING, None)
     ids = (RUNNING.account_id, RUNNING.id)
-    assert await lists.watch(looks, *ids, keep_alive=lambda: None, quiet_seconds=0.0) == DONE
+    assert await lists.watch_job(looks, *ids, keep_alive=lambda: None, quiet_seconds=0.0) == DONE
     assert printed.getvalue().count("isn’t responding. Nothing is lost") == 2
 
 
@@ -181,7 +181,7 @@ async def test_a_database_that_stays_away_is_an_error(monkeypatch: pytest.Monkey
     monkeypatch.setattr(lists, "_OUTAGE_SECONDS", 0.5)
     looks: Any = _Outage(RUNNING, *[None] * 9)
     with pytest.raises(MailsiftError, match="database_unavailable"):
-        await lists.watch(looks, RUNNING.account_id, RUNNING.id, keep_alive=lambda: None)
+        await lists.watch_job(looks, RUNNING.account_id, RUNNING.id, keep_alive=lambda: None)
 
 
 async def test_a_log_is_told_what_is_new_and_nothing_twice(
@@ -191,7 +191,7 @@ async def test_a_log_is_told_what_is_new_and_nothing_twice(
     monkeypatch.setattr(Speed, "update", lambda *_: 0.0)
     waits, further = (replace(RUNNING, warning="no_way_out", processed=n) for n in (500, 501))
     looks = _Looks(RUNNING, waits, waits, waits, further, replace(further, warning=""), waits)
-    await lists.watch(
+    await lists.watch_job(
         looks,  # type: ignore[arg-type]
         RUNNING.account_id,
         RUNNING.id,
