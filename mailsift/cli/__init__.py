@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
-from mailsift.cli.streams import let_go, open_what_is_closed
+from mailsift.cli.streams import let_go, open_what_is_closed, printable
 from mailsift.lazy_import import UNASKED, import_lazily, leave_out, loading, without
 from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError, lacks_threads
@@ -254,7 +254,7 @@ def _obey() -> None:
 def _tell(line: str) -> None:
     """Say what ended the command, to who can hear it."""
     try:
-        print(f"mailsift: {line}", file=sys.stderr, flush=True)  # noqa: T201 - the command line speaks
+        print(f"mailsift: {printable(line)}", file=sys.stderr, flush=True)  # noqa: T201 - the command line speaks
     except OSError:
         let_go(sys.stderr)
 

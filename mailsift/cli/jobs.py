@@ -146,7 +146,7 @@ def write_results(job: JobArgument, *, output: OutputOption) -> None:
     check_writable(output)
     found = _with_job(job, lambda service, account, job_id: export_job(service, account, job_id, output))
     rows = sum(found.values())
-    console.print(f"{counted(rows, 'row')}: {output}", **PLAIN)
+    console.print(f"{counted(rows, 'row')}: {as_text(str(output))}", **PLAIN)
 
 
 @jobs_app.command("resume")

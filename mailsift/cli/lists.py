@@ -188,7 +188,7 @@ def show_plans(sources: list[str], options: JobOptions, *, as_json: bool) -> Non
             entry = {"list": name_of(source), "addresses": found.addresses, "probes": dict(found.probes)}
             print_json({**entry, **left})
         else:
-            _show_plan(f"{name_of(source)}: " if len(plans) > 1 else "", found, options.mode)
+            _show_plan(f"{as_text(name_of(source))}: " if len(plans) > 1 else "", found, options.mode)
     if len(plans) > 1 and not as_json:
         addresses = counted(sum(plan.addresses for plan in plans), "address")
         took = _total_duration([plan.left.seconds for plan in plans])
@@ -287,7 +287,7 @@ async def follow_job(
 def _say_how_to_go_on(job_id: JobId, out: Path | ResultSink) -> None:
     file = out if isinstance(out, Path) else Path("results.csv")
     again = shlex.join(["mailsift", "jobs", "resume", str(job_id), "--output", str(file)])
-    console.print(f"\nStopped; nothing is lost. Continue with: {again}", **PLAIN)
+    console.print(f"\nStopped; nothing is lost. Continue with: {as_text(again)}", **PLAIN)
 
 
 _FIRST_LOOK_SECONDS = 0.05
@@ -578,7 +578,7 @@ def show_summary(view: JobView, results: Mapping[str, int], out: object) -> None
     console.print(
         f"{counted(view.total, 'row')}, {counted(view.duplicates, 'duplicate')}, {seconds:.1f} s ({speed})\n"
         f"Address column: {as_text(view.address_column)}\n"
-        f"Result: {out}",
+        f"Result: {as_text(str(out))}",
         **PLAIN,
     )
 

@@ -112,6 +112,11 @@ def test_the_summary_names_the_file_in_one_piece(printed: io.StringIO) -> None:
     assert any(line.split() == ["deliverable", "400", "20.0", "%"] for line in lines)
 
 
+def test_the_summary_shows_a_hostile_name_as_text(printed: io.StringIO) -> None:
+    show_summary(DONE, {}, "s3://lists/\x1b[2Jlist.csv")
+    assert printed.getvalue().splitlines()[-1] == "Result: s3://lists/\ufffd[2Jlist.csv"
+
+
 def test_one_row_is_no_rows(printed: io.StringIO) -> None:
     show_summary(replace(DONE, total=1, addresses=1, processed=1), {}, "results.csv")
     assert "1 row, 0 duplicates, 12.3 s" in printed.getvalue()
