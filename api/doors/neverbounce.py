@@ -73,7 +73,7 @@ _entry: Final = entry.Entry(Door.NEVERBOUNCE, entry.KeyPlaces(params=("key",)))
 _router: Final = APIRouter(include_in_schema=False)
 
 
-def flags_of(verdict: Mapping[str, Any]) -> list[str]:
+def _flags_of(verdict: Mapping[str, Any]) -> list[str]:
     """Return the flags of an address."""
     result = verdict["result"]
     flags = {
@@ -115,7 +115,7 @@ def shape(verdict: Mapping[str, Any]) -> dict[str, Any]:
     (result,) = CODES.of(verdict)
     return {
         "result": result,
-        "flags": flags_of(verdict),
+        "flags": _flags_of(verdict),
         "suggested_correction": suggested_address(verdict),
     }
 
