@@ -20,7 +20,7 @@ from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts
 from mailsift.storage.sql.accounts import StepsRow
 
-SAMPLE_NAME: Final = "Sample list"
+_SAMPLE_NAME: Final = "Sample list"
 _DAYS: Final = 14
 _NOT_DEEP: Final = frozenset({Result.PASSED, Result.UNKNOWN_SUFFIX})
 _PEOPLE: Final = (
@@ -46,7 +46,7 @@ class FirstSteps:
     has_key: bool = False
 
 
-def steps_left(row: StepsRow | None) -> FirstSteps:
+def _steps_left(row: StepsRow | None) -> FirstSteps:
     """Decide what is left to do: nothing for an account that has been at work for a while."""
     if row is None or not row.new:
         return FirstSteps()
@@ -77,7 +77,7 @@ class FirstStepsService:
 
     async def of(self, visitor: Visitor) -> FirstSteps:
         """Return what the visitor's account has left to do."""
-        return steps_left(await self._row(visitor.account_id))
+        return _steps_left(await self._row(visitor.account_id))
 
     async def dismiss(self, visitor: Visitor, step: FirstStep) -> None:
         """Put a step away, for everybody of the visitor's account."""
@@ -90,7 +90,7 @@ class FirstStepsService:
             return JobId(row.sample)
         owner = await self._keys.test_account(account_id)
         draft = await self._drafts.receive(owner, one_piece(sample_list()), "sample-list.csv")
-        options = JobOptions(mode=Mode.DEEP, evidence=True, name=SAMPLE_NAME)
+        options = JobOptions(mode=Mode.DEEP, evidence=True, name=_SAMPLE_NAME)
         return await self._drafts.start(owner, draft.id, options)
 
     async def _row(self, account_id: AccountId) -> StepsRow | None:

@@ -66,7 +66,7 @@ class KeyKind:
         return f"svc_{self.door}_{'test_' if self.test else ''}"
 
 
-ORDINARY: Final = KeyKind()
+_ORDINARY: Final = KeyKind()
 KINDS: Final[Mapping[str, KeyKind]] = {
     kind.prefix: kind
     for test in (False, True)
@@ -90,7 +90,7 @@ class Scope(StrEnum):
     PUBLIC_KEYS = "public-keys:write"
 
 
-DOOR_SCOPES: Final = (Scope.VALIDATE, Scope.JOBS_READ, Scope.JOBS_WRITE)
+_DOOR_SCOPES: Final = (Scope.VALIDATE, Scope.JOBS_READ, Scope.JOBS_WRITE)
 """What there is to do behind a door."""
 
 
@@ -116,7 +116,7 @@ class Caller:
     @cached_property
     def mark(self) -> str:
         """The name of the mark that says that the key is revoked."""
-        return revocation_mark(self.key_id)
+        return _revocation_mark(self.key_id)
 
     @cached_property
     def actor(self) -> str:
@@ -160,7 +160,7 @@ class KeyService:
         name: str = "",
         scopes: Sequence[Scope] = (),
         lifetime: float = 0.0,
-        kind: KeyKind = ORDINARY,
+        kind: KeyKind = _ORDINARY,
         origins: Sequence[str] = (),
     ) -> MintedKey:
         """Make a key.
@@ -170,7 +170,7 @@ class KeyService:
             name: what people call it.
             scopes: what it may do; none = everything.
             lifetime: seconds; 0 = for ever.
-            kind: what it is for; behind a door there is no more to do than DOOR_SCOPES.
+            kind: what it is for; behind a door there is no more to do than _DOOR_SCOPES.
             origins: of a public key, the origins of the pages it stands in.
 
         Raises:
@@ -279,7 +279,7 @@ class KeyService:
             if row is None or not await keys.revoke(connection, account_id, key_id):
                 raise _not_found()
             await audit.record_change(connection, account_id, "key.revoke", row.hint, name=row.name)
-        await self.limit.mark(revocation_mark(key_id))
+        await self.limit.mark(_revocation_mark(key_id))
 
     async def roll(self, account_id: AccountId, key_id: UUID, *, overlap: float = DAY) -> MintedKey:
         """Make a successor with the same name and scopes; the old key ends in `overlap` seconds.
@@ -310,7 +310,7 @@ class KeyService:
                 old_key_ends=f"in {audit.hours(overlap)}" if overlap else "now",
             )
         if overlap < _REMEMBERED_SECONDS:
-            await self.limit.mark(revocation_mark(key_id))
+            await self.limit.mark(_revocation_mark(key_id))
         return minted
 
     def cached_caller(self, secret: str) -> Caller | None:
@@ -399,7 +399,7 @@ def _checked_scopes(kind: KeyKind, scopes: Sequence[Scope]) -> tuple[Scope, ...]
         raise MailsiftError(
             "bad_option", "Public keys are for forms. They can’t be used with another service’s clients."
         )
-    there: Sequence[Scope] = DOOR_SCOPES if kind.door else tuple(Scope)
+    there: Sequence[Scope] = _DOOR_SCOPES if kind.door else tuple(Scope)
     may = tuple(scope for scope in there if scope in (scopes or there))
     if not may:
         raise MailsiftError("bad_option", "Keys for another service’s clients can’t manage webhooks.")
@@ -437,7 +437,7 @@ def _host_in(text: str) -> str:
     return host if _HOST.fullmatch(host) else ""
 
 
-def revocation_mark(key_id: UUID) -> str:
+def _revocation_mark(key_id: UUID) -> str:
     """Return the name of the mark of a revoked key."""
     return f"key:{key_id}"
 
@@ -454,7 +454,7 @@ class Pepper:
     secret: bytes
 
 
-def new_key(choose: Callable[[str], str], kind: KeyKind = ORDINARY) -> str:
+def new_key(choose: Callable[[str], str], kind: KeyKind = _ORDINARY) -> str:
     """Make a key: prefix, 32 random base62 digits (190 bits) and 6 of CRC-32; `choose` is secrets.choice."""
     body = kind.prefix + "".join(choose(_DIGITS) for _ in range(_RANDOM))
     return body + _checksum(body)

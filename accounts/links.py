@@ -38,7 +38,7 @@ from mailsift.storage.sql.people import LinkTerms
 if TYPE_CHECKING:
     from mailsift.accounts.sso import SingleSignOn
 
-LIVES: Final = timedelta(hours=72)
+_LIVES: Final = timedelta(hours=72)
 
 _LONGEST_NAME: Final = 80
 
@@ -104,7 +104,7 @@ class Links:
         Raises:
             MailsiftError: `email_invalid`, `already_member`.
         """
-        offer = LinkTerms(LinkKind.INVITE, role, visitor.email, visitor.account_id, checked_email(email))
+        offer = LinkTerms(LinkKind.INVITE, role, visitor.email, visitor.account_id, _checked_email(email))
         return await self.database.run(self._invite, offer)
 
     async def invite_from_terminal(
@@ -115,7 +115,7 @@ class Links:
         Raises:
             MailsiftError: `email_invalid`, `account_name_invalid`, `already_member`.
         """
-        email, account = checked_email(email), checked_name(account)
+        email, account = _checked_email(email), checked_name(account)
         async with self.database.begin() as connection:
             account_id = await accounts.ensure_account(connection, account)
             offer = LinkTerms(LinkKind.INVITE, role, COMMAND_LINE, account_id, email, operator)
@@ -189,7 +189,7 @@ class Links:
         Raises:
             MailsiftError: `link_gone`, `email_invalid`, `account_name_invalid`, `password_weak`.
         """
-        email, account = checked_email(email), checked_name(account)
+        email, account = _checked_email(email), checked_name(account)
         self.sessions.check_local(email)
         await self.find(secret)
         hashed = await self._hash(password, email)
@@ -277,7 +277,7 @@ class Links:
         Raises:
             MailsiftError: `email_invalid`, `account_name_invalid`, `password_weak`, `last_owner`.
         """
-        email, account = checked_email(email), checked_name(account)
+        email, account = _checked_email(email), checked_name(account)
         hashed = await self._hash(password, email)
         async with self.database.begin() as connection:
             account_id = await accounts.ensure_account(connection, account)
@@ -305,7 +305,7 @@ class Links:
     async def _make(self, connection: Connection, offer: LinkTerms) -> str:
         secret = new_secret(self.token)
         now = self._now()
-        await people.insert_link(connection, digest(secret), offer, now=now, expires_at=now + LIVES)
+        await people.insert_link(connection, digest(secret), offer, now=now, expires_at=now + _LIVES)
         return secret
 
     async def _hash(self, password: str, email: str) -> str:
@@ -351,7 +351,7 @@ async def _join(
     await audit.record(connection, account_id, actor or email, "member.join", email, role=role)
 
 
-def checked_email(text: str) -> str:
+def _checked_email(text: str) -> str:
     """Return an address as people are known by.
 
     Raises:

@@ -20,7 +20,7 @@ from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import people
 from mailsift.storage.sql.people import SecondFactorRow
 
-STEP_S: Final = 30
+_STEP_S: Final = 30
 _DRIFT: Final = 1  # steps a clock may be off (RFC 6238, section 5.2)
 _SECRET_BYTES: Final = 20  # as long as the hash (RFC 4226, section 4)
 _RECOVERY_CODES, _RECOVERY_BYTES = 10, 10
@@ -91,12 +91,14 @@ class SecondFactors:
         """Make a secret, which guards once it is confirmed.
 
         Raises:
-            MailsiftError: `factor_on`.
+            MailsiftError: `factor_on`, `person_not_found`.
         """
         import pyotp  # noqa: PLC0415 - for the few who set one up
 
         secret = base64.b32encode(self._token(_SECRET_BYTES)).decode()
         async with self._database.begin() as connection:
+            if await people.lock_person(connection, visitor.user_id) is None:
+                raise people.person_not_found()
             sealed = self._vault.seal(visitor.user_id, secret.encode())
             if not await people.put_second_factor(connection, visitor.user_id, sealed):
                 raise MailsiftError("factor_on", "Two-step sign-in is already on.")
@@ -194,9 +196,9 @@ class SecondFactors:
 
         totp = pyotp.TOTP(self._vault.open(person_id, sealed).decode())
         digits = "".join(str(unicodedata.decimal(sign, sign)) for sign in code if not sign.isspace())
-        typed, now = digits.encode("utf-8", "surrogatepass"), int(self._clock()) // STEP_S
+        typed, now = digits.encode("utf-8", "surrogatepass"), int(self._clock()) // _STEP_S
         steps = range(now - _DRIFT, now + _DRIFT + 1)
-        fits = [step for step in steps if hmac.compare_digest(totp.at(step * STEP_S).encode(), typed)]
+        fits = [step for step in steps if hmac.compare_digest(totp.at(step * _STEP_S).encode(), typed)]
         return max(fits, default=None)
 
     def _recovery_code(self) -> str:

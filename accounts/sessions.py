@@ -33,7 +33,7 @@ from mailsift.storage.sql import people
 from mailsift.storage.sql.people import NewSession, SessionRow
 
 LIFETIME: Final = timedelta(days=14)
-IDLE: Final = timedelta(hours=24)
+_IDLE: Final = timedelta(hours=24)
 RECHECK: Final = timedelta(seconds=45)
 """How often a provider is asked about a session it has opened: who leaves a group is out within a minute."""
 _SECRET_BYTES: Final = 32
@@ -280,7 +280,7 @@ class Sessions:
         )
 
     async def _row(self, secret: str) -> SessionRow | None:
-        return await self.database.run(people.find_session, digest(secret), now=self._now(), idle=IDLE)
+        return await self.database.run(people.find_session, digest(secret), now=self._now(), idle=_IDLE)
 
     async def sign_out(self, secret: str) -> None:
         """End the session."""
@@ -370,7 +370,7 @@ _HASHES_AT_ONCE: Final = 2  # each takes 64 MiB
 
 
 class Passwords:
-    """Hashes and checks.
+    """Hashes passwords and says whether one is right.
 
     Args:
         token: returns that many random bytes.
@@ -424,11 +424,11 @@ def _password_spellings(password: str) -> list[str]:
 
 def _decoy_hash(hasher: PasswordHasher, token: Callable[[int], bytes]) -> str:
     """Return a hash that no password has, at this hasher's cost."""
-    salt, digest = (
+    salt, hashed = (
         base64.b64encode(token(size)).decode().rstrip("=") for size in (hasher.salt_len, hasher.hash_len)
     )
     cost = f"m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}"
-    return f"$argon2id$v=19${cost}${salt}${digest}"
+    return f"$argon2id$v=19${cost}${salt}${hashed}"
 
 
 def check_password(password: str, *, email: str) -> None:

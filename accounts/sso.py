@@ -33,15 +33,15 @@ from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import accounts, people
-from mailsift.storage.sql import people as invited
 from mailsift.storage.sql.people import SsoSessionRow
 
-ACTOR: Final = "sso"
+_ACTOR: Final = "sso"
 """Who changes roles by groups, in the audit log."""
 _NONE_VERIFIES: Final = ""
 """Stored in place of a password's hash."""
-GRACE: Final = timedelta(minutes=10)
+_GRACE: Final = timedelta(minutes=10)
 """How long a session lives on whose provider does not answer."""
+
 _log = structlog.get_logger()
 
 
@@ -145,7 +145,7 @@ class SingleSignOn:
             _log.warning(
                 "sso.unavailable", error=error.why if isinstance(error, DistrustError) else error.code
             )
-            return now - claimed.known_at < GRACE
+            return now - claimed.known_at < _GRACE
         async with self.database.begin() as connection:
             person = await people.lock_person(connection, claimed.person_id)
             if person is None:
@@ -187,7 +187,7 @@ class SingleSignOn:
     async def _is_awaited(self, connection: Connection, email: str, identity: Identity) -> bool:
         """Say whether groups or an invitation lead a new person to an account."""
         by_groups = roles_of(identity.groups or frozenset(), self.rules)
-        return bool(by_groups) or await invited.is_invited(connection, email, now=self._now())
+        return bool(by_groups) or await people.is_invited(connection, email, now=self._now())
 
     async def _apply_groups(
         self, connection: Connection, person_id: UUID, email: str, identity: Identity
@@ -203,12 +203,12 @@ class SingleSignOn:
             role, had = wanted.get(name), there.get(name)
             if role is None and had is not None:
                 await people.remove_member(connection, had["id"], person_id)
-                await audit.record(connection, had["id"], ACTOR, "member.remove", email, role=had["role"])
+                await audit.record(connection, had["id"], _ACTOR, "member.remove", email, role=had["role"])
             elif role is not None and (had is None or had["role"] != role):
                 account_id = had["id"] if had else await accounts.ensure_account(connection, name)
                 await people.put_member(connection, account_id, person_id, role.value)
                 action = "member.role" if had else "member.join"
-                await audit.record(connection, account_id, ACTOR, action, email, role=role.value)
+                await audit.record(connection, account_id, _ACTOR, action, email, role=role.value)
 
     async def _join_invited(self, connection: Connection, person_id: UUID, email: str) -> Sequence[Row]:
         """Take the invitations of who has no account, into those that no rule names; returns their accounts.
@@ -216,15 +216,15 @@ class SingleSignOn:
         The provider vouches for the address they were sent to. Who has an account opens their links.
         """
         ruled = {rule.account for rule in self.rules}
-        for link in await invited.invitations_of(connection, email, now=self._now()):
+        for link in await people.invitations_of(connection, email, now=self._now()):
             if accounts.normalized_name(link["account"]) in ruled:
                 continue
             if link["operator"]:
                 await people.change_person(connection, person_id, operator=True)
             await people.put_member(connection, link["account_id"], person_id, link["role"])
-            await invited.forget_links(connection, email, account_id=link["account_id"])
+            await people.forget_links(connection, email, account_id=link["account_id"])
             await audit.record(
-                connection, link["account_id"], email, "member.join", email, role=link["role"], by=ACTOR
+                connection, link["account_id"], email, "member.join", email, role=link["role"], by=_ACTOR
             )
         return await people.accounts_of(connection, person_id, lock=True)
 
@@ -241,7 +241,7 @@ class SingleSignOn:
             self._now(),
         )
         await people.insert_sso_session(connection, row)
-        await audit.record(connection, account_id, email, "session.create", by=ACTOR)
+        await audit.record(connection, account_id, email, "session.create", by=_ACTOR)
         return secret
 
     def _sealed_tokens(self, person_id: UUID, identity: Identity) -> bytes:
@@ -538,7 +538,7 @@ def check_id_token(
     return claims
 
 
-def _audience(claims: Mapping[str, Any], client: OidcClient, _: float) -> bool:
+def _is_for_us(claims: Mapping[str, Any], client: OidcClient, _: float) -> bool:
     """Say whether the token is for us; one that is for others too must have been asked for by us."""
     audience = claims.get("aud")
     names = [audience] if isinstance(audience, str) else audience
@@ -547,7 +547,7 @@ def _audience(claims: Mapping[str, Any], client: OidcClient, _: float) -> bool:
     return bool(claims.get("azp", client.client_id if len(names) == 1 else None) == client.client_id)
 
 
-def _is_in_time(claims: Mapping[str, Any], name: str) -> float:
+def _claimed_time(claims: Mapping[str, Any], name: str) -> float:
     """Return a time; for none, like one beyond all bounds, NaN, which is before and after nothing."""
     value = claims.get(name)
     if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) >= _LATEST:
@@ -557,10 +557,10 @@ def _is_in_time(claims: Mapping[str, Any], name: str) -> float:
 
 _CLAIMS: Final[Mapping[str, Callable[[Mapping[str, Any], OidcClient, float], bool]]] = {
     "iss": lambda claims, client, _: claims.get("iss") == client.issuer,
-    "aud": _audience,
-    "exp": lambda claims, _, now: now < _is_in_time(claims, "exp") + _LEEWAY_S,
-    "iat": lambda claims, _, now: _is_in_time(claims, "iat") <= now + _LEEWAY_S,
-    "nbf": lambda claims, _, now: "nbf" not in claims or _is_in_time(claims, "nbf") <= now + _LEEWAY_S,
+    "aud": _is_for_us,
+    "exp": lambda claims, _, now: now < _claimed_time(claims, "exp") + _LEEWAY_S,
+    "iat": lambda claims, _, now: _claimed_time(claims, "iat") <= now + _LEEWAY_S,
+    "nbf": lambda claims, _, now: "nbf" not in claims or _claimed_time(claims, "nbf") <= now + _LEEWAY_S,
     "sub": lambda claims, _client, _now: _is_name(claims.get("sub")),
 }
 """What must hold of each claim."""

@@ -13,7 +13,7 @@ from mailsift.api import doors, health, mcp, pages, v1
 from mailsift.api.http import errors
 from mailsift.api.http.inputs import Strangers
 from mailsift.api.http.middleware import CompressionMiddleware, RequestMiddleware
-from mailsift.api.http.openapi import build_openapi
+from mailsift.api.http.openapi import add_openapi
 from mailsift.api.mcp import BODY_BYTES as MCP_BYTES
 from mailsift.api.pages.page import error_page, load_theme
 from mailsift.api.pages.visitor import look_for_visitor
@@ -47,12 +47,14 @@ def create_app(parts: ApiParts) -> FastAPI:
         title="Mailsift",
         description=_ABOUT,
         version=version("mailsift"),
+        openapi_url=None,  # ours is written once
         docs_url=None,  # both pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
         # Its spans and logs would hold paths and the words of errors; ours are opened by the middleware.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
+    add_openapi(app)
     app.state.parts = parts
     app.state.theme = load_theme()
     app.state.strangers = Strangers(parts.max_bytes)
@@ -71,5 +73,4 @@ def create_app(parts: ApiParts) -> FastAPI:
     routes = AsyncExitStackMiddleware(app.router)
     handled = ExceptionMiddleware(routes, handlers=app.exception_handlers)
     app.middleware_stack = RequestMiddleware(CompressionMiddleware(handled), large, doors.is_door)
-    app.openapi = lambda: build_openapi(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app

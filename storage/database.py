@@ -409,10 +409,14 @@ def _state_of(error: BaseException | None) -> str:
     return getattr(getattr(error, "orig", None), "sqlstate", None) or ""
 
 
+_OF_ACCOUNT: Final = ("_account_id_fkey", "_test_of_fkey")
+"""How the constraints end by which a row is of an account."""
+
+
 def _account_gone(error: DBAPIError) -> MailsiftError | None:
     """Return what we say of a row whose account is there no more; None: it is another error."""
     constraint = getattr(getattr(error.orig, "diag", None), "constraint_name", None) or ""
-    if not isinstance(error, IntegrityError) or not constraint.endswith("_account_id_fkey"):
+    if not isinstance(error, IntegrityError) or not constraint.endswith(_OF_ACCOUNT):
         return None
     return MailsiftError("account_not_found", "The account has been deleted.")
 

@@ -13,6 +13,7 @@ from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
 from mailsift.api.doors import entry
 from mailsift.api.doors.codes import code_table, split_address
+from mailsift.api.http.uploads import JSON_LIST_BYTES
 from mailsift.jobs.submissions import one_piece
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -93,7 +94,7 @@ async def create_batch(request: Request) -> Response:
     emails = listed_emails(call.params.get("emails"))
     lines = await asyncio.to_thread(entry.emails_as_lines, emails, "emails", most=_MOST)
     options = entry.job_options(Door.EMAILABLE, "batch", column="email")
-    job_id = await entry.submit(call, one_piece(lines), options)
+    job_id = await entry.submit_list(call, one_piece(lines), options)
     return JSONResponse({"message": "Batch successfully created.", "id": job_id.hex})
 
 
@@ -108,15 +109,15 @@ def listed_emails(emails: object) -> object:
 async def batch_status(request: Request) -> Response:
     """Tell how far a batch is; when it has ended, or with `partial`, what its addresses came to."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await entry.get_job(call, entry.text_in(call.params, "id"))
+    view = await entry.job_by_id(call, entry.text_in(call.params, "id"))
     partial = entry.switch_in(call.params, "partial")
     if view.state not in ENDED and not (partial and view.processed):
         text = "Your batch is being processed."
         return JSONResponse({"message": text, "processed": view.processed, "total": view.total})
     if not view.processed:
         raise MailsiftError("no_results_yet", view.error_detail or "The batch has no results.")
-    counted = await entry.tally(call, view, CODES)
-    rows, _ = await entry.rows_of(call, view, first=0, most=_MOST)
+    counted = await entry.tally_rows(call, view, CODES)
+    rows, _ = await entry.judged_rows(call, view, first=0, most=_MOST)
     states = {state: counted.of(state) for state in _STATES}
     content = {
         "message": "Batch verification completed.",
@@ -132,4 +133,4 @@ def _with_rows(content: Mapping[str, Any], rows: Sequence[entry.JudgedRow]) -> R
     return JSONResponse({**content, "emails": [shape(row.email, row.verdict) for row in rows]})
 
 
-DOOR: Final = entry.VendorDoor(_router, show, {("POST", "/v1/batch"): entry.LIST_BYTES})
+DOOR: Final = entry.VendorDoor(_router, show, {("POST", "/v1/batch"): JSON_LIST_BYTES})

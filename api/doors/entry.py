@@ -30,7 +30,7 @@ from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.doors.codes import Code, CodeTable
 from mailsift.api.http.downloads import Download, SpooledWriter, attachment
 from mailsift.api.http.inputs import BROKEN, FORM, Email, Strangers, media_type, read_body, read_json
-from mailsift.api.http.uploads import FormReader, printable_name
+from mailsift.api.http.uploads import FIELD_BYTES, FORM_FIELDS, FormReader, printable_name
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.columns import (
     JUDGED_ADDRESS,
@@ -53,9 +53,7 @@ from mailsift.storage.sql.jobs import job_not_found
 from mailsift.storage.states import JobState
 
 Params = Mapping[str, Any]
-_FORM: Final = "application/x-www-form-urlencoded"
-_FIELD_BYTES: Final = 16_384
-_FORM_FIELDS: Final = 20
+_URL_ENCODED: Final = "application/x-www-form-urlencoded"
 
 UNLIMITED: Final = 1_000_000_000
 """What is told where clients ask for credits: nobody counts them here."""
@@ -142,7 +140,7 @@ class Entry:
         since = asyncio.get_running_loop().time()
         secret = self.places.find(request, request.query_params if params is None else params)
         if params is None and not secret and self.places.params:
-            with strangers_of(request).one() as take:
+            with _strangers_of(request).one() as take:
                 params = await read_params(request, take, listed=self.listed)
             secret = self.places.find(request, params)
         caller = await self._caller(request, secret, scope)
@@ -174,10 +172,10 @@ class Entry:
                 if caller is None and (secret := self.places.find(request, params_in(parser.items))):
                     caller = await self._caller(request, secret, Scope.JOBS_WRITE)
 
-        with strangers_of(request).one() as take:
+        with _strangers_of(request).one() as take:
             if media_type(request) != FORM:
                 raise MailsiftError("bad_request", "The body must be a form with a file.")
-            parser = FormReader(request.headers, pieces(), fields=_FORM_FIELDS, field_bytes=_FIELD_BYTES)
+            parser = FormReader(request.headers, pieces(), fields=FORM_FIELDS, field_bytes=FIELD_BYTES)
             form = await parser.parse()
         try:
             params = params_in(form.multi_items())
@@ -191,7 +189,7 @@ class Entry:
         return await parts_of(request).authenticator.admit(request, secret, scope, door=self.door)
 
 
-def strangers_of(request: Request) -> Strangers:
+def _strangers_of(request: Request) -> Strangers:
     """Return what counts the bodies of strangers."""
     strangers: Strangers = request.app.state.strangers
     return strangers
@@ -208,7 +206,7 @@ async def read_params(
     body = await read_body(request, take)
     if not body:
         return found
-    if media_type(request) == _FORM:
+    if media_type(request) == _URL_ENCODED:
         return found | _named(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True), listed)
     if media_type(request) == FORM:
         return found | _named(await _texts_of_form(request, body), listed)
@@ -294,12 +292,8 @@ def refuse_callback(value: object) -> None:
         raise MailsiftError("bad_request", text)
 
 
-LIST_BYTES: Final = 16 * 1024**2
-"""What a list as JSON may have."""
-
-CAME_BY: Final = "door"
+_CAME_BY: Final = "door"
 """Member of a job's metadata: the door its list came by."""
-_RESULT, _ROLE = f"{VERDICT_PREFIX}result", f"{VERDICT_PREFIX}is_role_based"
 
 
 def job_options(
@@ -307,11 +301,11 @@ def job_options(
 ) -> JobOptions:
     """Return the options of a list that came by a door, which finds what it `kept` again with the job."""
     return JobOptions(
-        column=column, name=printable_name(name), metadata={CAME_BY: door.value, **(kept or {})}
+        column=column, name=printable_name(name), metadata={_CAME_BY: door.value, **(kept or {})}
     )
 
 
-async def submit(call: VendorCall, pieces: AsyncIterator[bytes], options: JobOptions) -> JobId:
+async def submit_list(call: VendorCall, pieces: AsyncIterator[bytes], options: JobOptions) -> JobId:
     """Start the job of a list."""
     submitted = await call.parts.jobs.receive(
         call.caller.account_id, pieces, options, source_name=options.name
@@ -347,7 +341,7 @@ def _as_row(row: object) -> dict[str, Any]:
     return json.loads(BROKEN.sub("\N{REPLACEMENT CHARACTER}", text)) if BROKEN.search(text) else row
 
 
-async def find_job(call: VendorCall, text: object) -> JobView:
+async def job_by_number(call: VendorCall, text: object) -> JobView:
     """Return the job with this number."""
     try:
         number = int(str(text))
@@ -357,7 +351,7 @@ async def find_job(call: VendorCall, text: object) -> JobView:
     return await jobs.get(call.caller.account_id, await jobs.numbered(call.caller.account_id, number))
 
 
-async def get_job(call: VendorCall, text: object) -> JobView:
+async def job_by_id(call: VendorCall, text: object) -> JobView:
     """Return the job with this id."""
     try:
         job_id = JobId(UUID(str(text)))
@@ -391,7 +385,7 @@ class Tally:
         return sum(count for code, count in self.by_code.items() if code[place] == word)
 
 
-async def tally(call: VendorCall, view: JobView, table: CodeTable) -> Tally:
+async def tally_rows(call: VendorCall, view: JobView, table: CodeTable) -> Tally:
     """Count a job's rows by what they are called; of one that runs, as if no address were a role's."""
     account_id, counts = call.caller.account_id, dict[Code, int]()
     found: list[tuple[Result, bool, int]] = []
@@ -408,22 +402,25 @@ async def tally(call: VendorCall, view: JobView, table: CodeTable) -> Tally:
     return Tally(counts)
 
 
+_RESULT, _ROLE = f"{VERDICT_PREFIX}result", f"{VERDICT_PREFIX}is_role_based"
+
+
 def _count_results(results: Path) -> list[tuple[Result, bool, int]]:
     frame = pl.scan_parquet(results, glob=False).group_by(_RESULT, _ROLE).len().collect()
     return [(Result(result), bool(role), rows) for result, role, rows in frame.iter_rows()]
 
 
-async def rows_of(
+async def judged_rows(
     call: VendorCall, view: JobView, *, first: int, most: int, only: pl.Expr | None = None
 ) -> tuple[list[JudgedRow], int]:
     """Return `most` rows of a job behind the `first`, and how many there are: of all, or of `only` those."""
     account_id = call.caller.account_id
     history = await call.parts.jobs.history(account_id, view.id, runs=0)
     async with call.parts.jobs.browser.selection(account_id, view.id, RowFilter()) as found:
-        return await asyncio.to_thread(read_rows, found.results, history.column, first, most, only)
+        return await asyncio.to_thread(read_judged_rows, found.results, history.column, first, most, only)
 
 
-def read_rows(
+def read_judged_rows(
     results: Path, column: str, first: int, most: int, only: pl.Expr | None = None
 ) -> tuple[list[JudgedRow], int]:
     """Return the same of a file of results, the address column of which is called so."""
@@ -455,7 +452,7 @@ def first_of_each() -> pl.Expr:
     return address.is_first_distinct() | (address == "")
 
 
-async def as_csv(
+async def results_as_csv(
     call: VendorCall, view: JobView, columns: Mapping[str, pl.Expr], *, only: pl.Expr | None = None
 ) -> Response:
     """Return a job's rows as CSV, safe to open as every CSV of ours: the customer's columns, then these."""

@@ -91,7 +91,7 @@ async def verify_batch(request: Request) -> Response:
     call = await _entry.admit(request, Scope.JOBS_WRITE, dict(request.query_params))
     entry.refuse_callback(request.headers.get("x-kickbox-callback"))
     options = entry.job_options(Door.KICKBOX, request.headers.get("x-kickbox-filename") or "batch.csv")
-    job_id = await entry.submit(call, request.stream(), options)
+    job_id = await entry.submit_list(call, request.stream(), options)
     return _respond(call, {"id": number_of(job_id), **_DONE})
 
 
@@ -99,8 +99,8 @@ async def verify_batch(request: Request) -> Response:
 async def batch_status(request: Request, number: int) -> Response:
     """Tell how far a batch is, and where its results are."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await entry.find_job(call, number)
-    counted = await entry.tally(call, view, CODES)
+    view = await entry.job_by_number(call, number)
+    counted = await entry.tally_rows(call, view, CODES)
     content = {
         "id": number,
         "name": view.name,
@@ -138,8 +138,8 @@ def _duration(view: JobView) -> int:
 async def batch_results(request: Request, number: int) -> Response:
     """Hand out a batch as CSV; this needs the key, too."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await entry.find_job(call, number)
-    return await entry.as_csv(call, view, {"Result": CODES.column(0), "Reason": CODES.column(1)})
+    view = await entry.job_by_number(call, number)
+    return await entry.results_as_csv(call, view, {"Result": CODES.column(0), "Reason": CODES.column(1)})
 
 
 DOOR: Final = entry.VendorDoor(_router, show, {("PUT", _BATCH): 1 << 40})

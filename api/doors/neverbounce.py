@@ -15,7 +15,7 @@ from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
 from mailsift.api.doors import entry
 from mailsift.api.doors.codes import address_parts, code_table, normal_form, split_address
-from mailsift.api.http.uploads import printable_name
+from mailsift.api.http.uploads import JSON_LIST_BYTES, printable_name
 from mailsift.jobs.columns import VERDICT_PREFIX
 from mailsift.jobs.drafts import Draft
 from mailsift.jobs.submissions import json_lines, one_piece
@@ -73,7 +73,7 @@ _entry: Final = entry.Entry(Door.NEVERBOUNCE, entry.KeyPlaces(params=("key",)))
 _router: Final = APIRouter(include_in_schema=False)
 
 
-def flags_of(verdict: Mapping[str, Any]) -> list[str]:
+def _flags_of(verdict: Mapping[str, Any]) -> list[str]:
     """Return the flags of an address."""
     result = verdict["result"]
     flags = {
@@ -115,7 +115,7 @@ def shape(verdict: Mapping[str, Any]) -> dict[str, Any]:
     (result,) = CODES.of(verdict)
     return {
         "result": result,
-        "flags": flags_of(verdict),
+        "flags": _flags_of(verdict),
         "suggested_correction": suggested_address(verdict),
     }
 
@@ -187,7 +187,7 @@ async def create(request: Request) -> Response:
     lines = await asyncio.to_thread(_lines, params.get("input"))
     name = printable_name(entry.text_in(params, "filename")) or "list"
     if entry.switch_in(params, "auto_start"):
-        job_id = await entry.submit(call, one_piece(lines), entry.job_options(Door.NEVERBOUNCE, name))
+        job_id = await entry.submit_list(call, one_piece(lines), entry.job_options(Door.NEVERBOUNCE, name))
     else:
         job_id = (await call.parts.drafts.receive(account_id, one_piece(lines), name)).id
     return _success(call, job_id=number_of(job_id))
@@ -229,7 +229,7 @@ async def results(request: Request) -> Response:
     call = await _entry.admit(request, Scope.JOBS_READ)
     view, page, most = await _job(call), _page(call), _page_size(call)
     only = _row_condition(call.params, duplicates=True)
-    rows, total = await entry.rows_of(call, view, first=(page - 1) * most, most=most, only=only)
+    rows, total = await entry.judged_rows(call, view, first=(page - 1) * most, most=most, only=only)
     asked = {name: int(entry.switch_in(call.params, name, usual=True)) for name in _SEGMENTS}
     return _success(
         call,
@@ -268,7 +268,7 @@ async def download(request: Request) -> Response:
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", "The job hasn’t finished yet.")
     only = _row_condition(call.params, duplicates=entry.switch_in(call.params, "include_duplicates"))
-    return await entry.as_csv(call, view, _columns(call.params), only=only)
+    return await entry.results_as_csv(call, view, _columns(call.params), only=only)
 
 
 @_route("jobs/delete")
@@ -297,7 +297,7 @@ def _refuse_sample(params: entry.Params) -> None:
 
 
 async def _job(call: entry.VendorCall) -> JobView:
-    return await entry.find_job(call, entry.text_in(call.params, "job_id"))
+    return await entry.job_by_number(call, entry.text_in(call.params, "job_id"))
 
 
 async def _find_draft(call: entry.VendorCall) -> Draft | None:
@@ -382,7 +382,7 @@ def _entry_of(listed: JobView | Draft, status: str, total: dict[str, int]) -> di
 
 
 async def _job_status(call: entry.VendorCall, view: JobView) -> dict[str, Any]:
-    counted = await entry.tally(call, view, CODES)
+    counted = await entry.tally_rows(call, view, CODES)
     brief = _search_entry(view)
     brief["total"] |= {name: counted.of(name) for name in _NUMBERS}
     if counted.rows:
@@ -431,5 +431,5 @@ def _columns(params: entry.Params) -> dict[str, pl.Expr]:
 
 
 DOOR: Final = entry.VendorDoor(
-    _router, show, {("POST", f"/{version}/jobs/create"): entry.LIST_BYTES for version in _VERSIONS}
+    _router, show, {("POST", f"/{version}/jobs/create"): JSON_LIST_BYTES for version in _VERSIONS}
 )

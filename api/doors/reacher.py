@@ -15,6 +15,7 @@ from mailsift.accounts.keys import Scope
 from mailsift.api.doors import entry
 from mailsift.api.doors.codes import code_table, normal_form, split_address
 from mailsift.api.http.responses import iso_utc
+from mailsift.api.http.uploads import JSON_LIST_BYTES
 from mailsift.jobs.results.export import csv_lines, defused
 from mailsift.jobs.submissions import one_piece
 from mailsift.pipeline.clock import utc_datetime
@@ -99,7 +100,7 @@ async def create_bulk(request: Request) -> Response:
     call = await _entry.admit(request, Scope.JOBS_WRITE)
     entry.refuse_callback(call.params.get("webhook"))
     lines = await asyncio.to_thread(entry.emails_as_lines, call.params.get("input"), "input", most=_MOST)
-    job_id = await entry.submit(
+    job_id = await entry.submit_list(
         call, one_piece(lines), entry.job_options(Door.REACHER, "bulk", column="email")
     )
     return JSONResponse({"job_id": number_of(job_id)})
@@ -110,8 +111,8 @@ async def create_bulk(request: Request) -> Response:
 async def bulk_status(request: Request, number: int) -> Response:
     """Tell how far a list is."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await entry.find_job(call, number)
-    counted = await entry.tally(call, view, CODES)
+    view = await entry.job_by_number(call, number)
+    counted = await entry.tally_rows(call, view, CODES)
     return JSONResponse(
         {
             "job_id": number,
@@ -132,7 +133,7 @@ async def bulk_status(request: Request, number: int) -> Response:
 async def bulk_results(request: Request, number: int) -> Response:
     """Give some of a list's results."""
     call = await _entry.admit(request, Scope.JOBS_READ)
-    view = await entry.find_job(call, number)
+    view = await entry.job_by_number(call, number)
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", view.error_detail or "The job is still running.")
     first = entry.number_in(call.params, "offset", 0, least=0, most=1 << 32)
@@ -141,7 +142,7 @@ async def bulk_results(request: Request, number: int) -> Response:
         raise MailsiftError("bad_request", "`format` is json or csv.")
     write, usual, longest = _FORMS[form]
     most = entry.number_in(call.params, "limit", usual, most=longest)
-    rows, _ = await entry.rows_of(call, view, first=first, most=most)
+    rows, _ = await entry.judged_rows(call, view, first=first, most=most)
     return await asyncio.to_thread(write, rows)  # which takes a while: nobody else is to wait for that
 
 
@@ -173,5 +174,5 @@ _FORMS: Final = {"json": (_as_json, _PAGE, _LONGEST_PAGE), "csv": (_as_csv, _MOS
 
 
 DOOR: Final = entry.VendorDoor(
-    _router, show, {("POST", f"/{version}/bulk"): entry.LIST_BYTES for version in ("v0", "v1")}
+    _router, show, {("POST", f"/{version}/bulk"): JSON_LIST_BYTES for version in ("v0", "v1")}
 )

@@ -155,7 +155,7 @@ async def send_file(request: Request) -> Response:
             {} if entry.switch_in(call.params, "remove_duplicate", usual=True) else {_KEEP_REPEATED: "true"}
         )
         options = entry.job_options(Door.ZEROBOUNCE, file.filename or "", column=str(column), kept=kept)
-        job_id = await entry.submit(call, file_pieces(file), options)
+        job_id = await entry.submit_list(call, file_pieces(file), options)
     content = {"file_name": options.name, "file_id": str(job_id)}
     return JSONResponse({"success": True, "message": "File Accepted", **content})
 
@@ -184,7 +184,7 @@ async def get_file(request: Request) -> Response:
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", "The file isn’t ready yet.")
     only = None if _KEEP_REPEATED in view.options.metadata else entry.first_of_each()
-    return await entry.as_csv(call, view, _columns(), only=only)
+    return await entry.results_as_csv(call, view, _columns(), only=only)
 
 
 @_router.get("/v2/deletefile")
@@ -197,7 +197,7 @@ async def delete_file(request: Request) -> Response:
 
 async def _file(request: Request, scope: Scope) -> tuple[entry.VendorCall, JobView]:
     call = await _entry.admit(request, scope)
-    return call, await entry.get_job(call, entry.text_in(call.params, "file_id"))
+    return call, await entry.job_by_id(call, entry.text_in(call.params, "file_id"))
 
 
 def _name(view: JobView) -> dict[str, str]:

@@ -23,8 +23,8 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import read_address
 from mailsift.storage.redis.rate_limit import RateLimit, RateLimitDecision, Zone, whole_seconds
 
-REALM: Final = 'Bearer realm="mailsift"'
-RB_KEY: Final = "X-RB-Key"
+_REALM: Final = 'Bearer realm="mailsift"'
+_RB_KEY: Final = "X-RB-Key"
 _FAILURES: Final = Zone("failures", quota=300, window=60)  # keys nobody has, from one address
 _FORGERIES: Final = Zone("forgeries", quota=60, window=60)  # posted to one receiver from one address
 _POSTS: Final = Zone("posts", quota=12_000, window=60)  # that one receiver believes
@@ -82,7 +82,7 @@ class Authenticator:
         caller = await self._identified(request, secret, door)
         if scope and scope.value not in caller.scopes:
             text = f"This key lacks the scope {scope.value}."
-            header = f'{REALM}, error="insufficient_scope", scope="{scope.value}"'
+            header = f'{_REALM}, error="insufficient_scope", scope="{scope.value}"'
             raise RefusedError("insufficient_scope", text, {"WWW-Authenticate": header})
         return caller
 
@@ -138,11 +138,11 @@ class Authenticator:
 
     def _secret(self, request: Request) -> str:
         """Return the key a request carries, "" when it carries none."""
-        found = request.headers.getlist(RB_KEY) if self._rb_key else []
+        found = request.headers.getlist(_RB_KEY) if self._rb_key else []
         if not found:
             return _bearer(request)
         if len(found) > 1 or "authorization" in request.headers:
-            raise MailsiftError("bad_request", f"Send one key only: in Authorization or in {RB_KEY}.")
+            raise MailsiftError("bad_request", f"Send one key only: in Authorization or in {_RB_KEY}.")
         return found[0].strip()
 
     async def _refusal(self, request: Request, secret: str, door: Door | None) -> RefusedError:
@@ -153,7 +153,7 @@ class Authenticator:
         which = f"one made for clients of {NAMES[door]}." if door else "Authorization: Bearer svc_key_..."
         text = f"A valid API key is needed: {which}"
         # who brought no key is told no error (RFC 6750, section 3.1)
-        challenge = f'{REALM}, error="invalid_token"' if secret else REALM
+        challenge = f'{_REALM}, error="invalid_token"' if secret else _REALM
         return RefusedError("unauthorized", text, {"WWW-Authenticate": challenge})
 
 

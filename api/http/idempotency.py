@@ -153,7 +153,7 @@ class OnceRoute(StrictRoute):
     @override
     def get_route_handler(self) -> Handler:
         handler = _marking(self.answering())
-        once = "POST" in (self.methods or ()) and not takes_key_itself(self)
+        once = "POST" in (self.methods or ()) and not _takes_key_itself(self)
         scopes = [one.call for one in self.dependant.dependencies if isinstance(one.call, RequireScope)]
 
         async def handle(request: Request) -> Response:
@@ -185,7 +185,7 @@ def _marking(handler: Handler) -> Handler:
     return handle
 
 
-def takes_key_itself(route: APIRoute) -> bool:
+def _takes_key_itself(route: APIRoute) -> bool:
     """Tell whether the operation looks after its Idempotency-Key."""
     return any(one.alias.lower() == KEY_HEADER.lower() for one in route.dependant.header_params)
 

@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import StreamingResponse
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.routing import APIRoute
 
 from mailsift.api.http.errors import PROBLEM_TYPE, STATUS_OF, error_body
@@ -132,7 +133,21 @@ _SPECIAL: Final = (
 """Links to operations that take an id elsewhere than in their path, or a second one."""
 
 
-def build_openapi(app: FastAPI) -> dict[str, Any]:
+def add_openapi(app: FastAPI) -> None:
+    """Hand the description out at /openapi.json, written once: it is large, and stays as it is."""
+
+    @cache
+    def written() -> bytes:
+        return bytes(JSONResponse(app.openapi()).body)
+
+    async def openapi(_: Request) -> Response:
+        return Response(written(), media_type="application/json")
+
+    app.openapi = lambda: _build_openapi(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
+    app.add_route("/openapi.json", openapi, include_in_schema=False)
+
+
+def _build_openapi(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI description, made once."""
     if app.openapi_schema is None:
         made = get_openapi(

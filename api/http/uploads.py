@@ -57,16 +57,20 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.tiers import Tier, TierPolicy
 
-JSON_BYTES: Final = 16 * 1024**2
+JSON_LIST_BYTES: Final = 16 * 1024**2
 """What a list as JSON may have; longer ones come as a file."""
-JSON_EMAILS: Final = 100_000
+_MOST_JSON_EMAILS: Final = 100_000
+FORM_FIELDS: Final = 20
+"""Texts that a form with a list may have beside it."""
+FIELD_BYTES: Final = 16_384
+"""What each of them may have."""
 YEAR: Final = 366 * 86_400.0
 MAX_AGE: Final = (
     "maximum age in seconds of a mail server's answer that is reused, a day if left out; if given, older"
     " outcomes no longer count either"
 )
 _RAW: Final = "application/octet-stream"
-RAW_TYPES: Final = (
+_RAW_TYPES: Final = (
     "text/csv",
     "text/plain",
     "text/tab-separated-values",
@@ -90,7 +94,7 @@ def _from_json(value: Any) -> Any:
         raise ValueError("expected a JSON object") from None
 
 
-NeverSend: TypeAlias = Literal[Tier.REVIEW, Tier.REMOVE]
+_NeverSend: TypeAlias = Literal[Tier.REVIEW, Tier.REMOVE]
 
 _TIERS: Final = TierPolicy()
 
@@ -102,9 +106,9 @@ class TierPolicyBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", from_attributes=True)
 
-    complained: NeverSend = Field(default=Tier.REMOVE, description="the recipient called a message spam")
-    unsubscribed: NeverSend = Tier.REMOVE
-    suppressed: NeverSend = Field(default=Tier.REMOVE, description="on the account's suppression list")
+    complained: _NeverSend = Field(default=Tier.REMOVE, description="the recipient called a message spam")
+    unsubscribed: _NeverSend = Tier.REMOVE
+    suppressed: _NeverSend = Field(default=Tier.REMOVE, description="on the account's suppression list")
     disposable: Tier = Field(default=_TIERS.disposable)
     mailbox_full: Tier = Field(default=_TIERS.mailbox_full)
     catch_all: Tier = Field(default=_TIERS.catch_all)
@@ -205,7 +209,7 @@ class UploadOptions(ListOptions):
 class JsonList(UploadOptions):
     """A list as JSON."""
 
-    emails: list[Email | NamedEmail] = Field(min_length=1, max_length=JSON_EMAILS)
+    emails: list[Email | NamedEmail] = Field(min_length=1, max_length=_MOST_JSON_EMAILS)
 
 
 class JsonPlaces(UploadOptions):
@@ -221,7 +225,7 @@ class JsonPlaces(UploadOptions):
 _OPTIONS: Final = UploadOptions.model_json_schema(ref_template="#/components/schemas/{model}")["properties"]
 
 
-def _parameters() -> list[dict[str, Any]]:
+def _option_parameters() -> list[dict[str, Any]]:
     """Describe the options as parameters of the URL."""
     return [
         {
@@ -240,7 +244,7 @@ def _parameters() -> list[dict[str, Any]]:
     ]
 
 
-def _form() -> dict[str, Any]:
+def _form_schema() -> dict[str, Any]:
     file = {"type": "string", "format": "binary", "description": "CSV, XLSX, JSON lines, Parquet or text"}
     described = {
         "type": "object",
@@ -266,19 +270,19 @@ UPLOAD_OPENAPI: Final = {
                     ]
                 }
             },
-            "multipart/form-data": _form(),
+            "multipart/form-data": _form_schema(),
             _RAW: {
                 "schema": {
                     "type": "string",
                     "format": "binary",
                     "minLength": 1,
                     "description": "the file itself; its own media type is taken, too: "
-                    + ", ".join(kind for kind in RAW_TYPES if kind != _RAW),
+                    + ", ".join(kind for kind in _RAW_TYPES if kind != _RAW),
                 }
             },
         },
     },
-    "parameters": _parameters(),
+    "parameters": _option_parameters(),
 }
 """The body and the parameters of an upload as OpenAPI describes them."""
 
@@ -306,24 +310,26 @@ async def upload_of(request: Request) -> AsyncIterator[Upload]:
     if kind == JSON:
         yield await _json_list(request)
     elif kind == FORM:
-        async with form_of(request, fields=20, field_bytes=16_384) as form:
+        async with form_of(request, fields=FORM_FIELDS, field_bytes=FIELD_BYTES) as form:
             yield _form_list(form.multi_items(), request)
-    elif kind in RAW_TYPES:
+    elif kind in _RAW_TYPES:
         given = _checked_options(dict(request.query_params), "query")
         yield Upload(request.stream(), given.options(), sink=given.sink)
     else:
-        text = f"A list comes as {JSON}, {FORM} or as a file: {', '.join(RAW_TYPES)}."
+        text = f"A list comes as {JSON}, {FORM} or as a file: {', '.join(_RAW_TYPES)}."
         raise MailsiftError("unsupported_media_type", text)
 
 
 async def _json_list(request: Request) -> Upload:
     length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length[:19]) > JSON_BYTES:  # before anything is read: it may wait for a 100
+    if (
+        length.isdecimal() and int(length[:19]) > JSON_LIST_BYTES
+    ):  # before anything is read: it may wait for a 100
         raise _json_too_large()
     body = bytearray()
     async for piece in request.stream():
         body += piece
-        if len(body) > JSON_BYTES:
+        if len(body) > JSON_LIST_BYTES:
             raise _json_too_large()
     try:
         found = await asyncio.to_thread(_list_of, bytes(body))
@@ -341,7 +347,7 @@ async def _json_list(request: Request) -> Upload:
 
 
 def _json_too_large() -> MailsiftError:
-    text = f"A list as JSON may have {JSON_BYTES:,} bytes; send longer ones as a file."
+    text = f"A list as JSON may have {JSON_LIST_BYTES:,} bytes; send longer ones as a file."
     return MailsiftError("content_too_large", text)
 
 

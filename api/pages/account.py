@@ -40,7 +40,7 @@ from mailsift.storage.sql.people import NO_FILTER, AuditFilter
 router = APIRouter(prefix="/account", include_in_schema=False)
 
 _DAY: Final = 86_400
-RETENTIONS: Final = {
+_RETENTIONS: Final = {
     "0": "For ever",
     **{str(days * _DAY): f"{days} days" for days in (7, 14, 30, 60, 90, 180)},
     str(365 * _DAY): "1 year",
@@ -113,9 +113,9 @@ async def remove(request: Request, visitor: Owner, person_id: UUID, _form: Form)
 @router.post("/retention")
 async def set_retention(request: Request, visitor: Owner, form: Form) -> Response:
     """Set how long new jobs are kept."""
-    chosen = choice(form, "retention", RETENTIONS)
+    chosen = choice(form, "retention", _RETENTIONS)
     change = parts_of(request).people.members.set_retention(visitor, float(chosen))
-    return await attempt("/account", change, f"New jobs are kept: {RETENTIONS[chosen].lower()}.")
+    return await attempt("/account", change, f"New jobs are kept: {_RETENTIONS[chosen].lower()}.")
 
 
 @router.post("/zone")
@@ -203,9 +203,9 @@ async def _account(
         members=await people.members.list(visitor.account_id),
         invitations=await people.links.invitations(visitor.account_id),
         roles=[(role.value, role.value.capitalize()) for role in Role],
-        retentions=RETENTIONS,
+        retentions=_RETENTIONS,
         retention=kept,
-        retention_words=RETENTIONS.get(kept, counted(int(kept) // _DAY, "day")),
+        retention_words=_RETENTIONS.get(kept, counted(int(kept) // _DAY, "day")),
         error=error,
         **{"email": "", "role": Role.MEMBER.value, "link": "", "invited": "", **fields},
     )

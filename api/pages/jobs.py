@@ -55,7 +55,7 @@ from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.results.breakdown import Diff
 from mailsift.jobs.results.browse import PageRequest, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.results.export import ExportFormat
-from mailsift.jobs.results.parts import estimate_of as preview_shares
+from mailsift.jobs.results.parts import estimate_of
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobSnapshot, JobView
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
@@ -70,7 +70,7 @@ router = APIRouter(include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
-class JobOnPage:
+class _JobOnPage:
     """What templates say of a job beside its view; texts are "" when nothing can be said."""
 
     view: JobView
@@ -90,12 +90,12 @@ class JobOnPage:
     may: frozenset[str]  # the names of what may be done with it now
 
 
-def job_on_page(view: JobView, request: Request) -> JobOnPage:
+def _job_on_page(view: JobView, request: Request) -> _JobOnPage:
     """Return a job as pages show it."""
     now, zone = now_of(request), zone_of(request)
     snapshot = JobSnapshot(view, now.timestamp())
     ended = view.state in ENDED
-    return JobOnPage(
+    return _JobOnPage(
         view=view,
         doing=DOING[view.state],
         mode=MODES[view.mode][0],
@@ -103,7 +103,7 @@ def job_on_page(view: JobView, request: Request) -> JobOnPage:
         stage=f"{view.state.value}{' with verdicts' if view.processed else ''} {view.warning}".rstrip(),
         percent=percent(view.processed, view.total) if view.total else "",
         rate="" if view.state is JobState.PAUSED else rate_text(snapshot.rate),
-        eta=_eta(view, snapshot.eta_seconds),
+        eta=_time_left_text(view, snapshot.eta_seconds),
         took=duration((view.finished_at - view.started_at).total_seconds())
         if view.finished_at and view.started_at
         else "",
@@ -116,7 +116,7 @@ def job_on_page(view: JobView, request: Request) -> JobOnPage:
     )
 
 
-def live_fields(job: JobOnPage) -> dict[str, Any]:
+def _live_fields(job: _JobOnPage) -> dict[str, Any]:
     """Return what changes while a job runs, by the names the template gives its places."""
     view = job.view
     return {
@@ -144,7 +144,7 @@ def rate_text(rows: float) -> str:
     return f"{written} rows/{unit}"
 
 
-def _eta(view: JobView, seconds: float | None) -> str:
+def _time_left_text(view: JobView, seconds: float | None) -> str:
     if view.state in ENDED or seconds is None:
         return ""
     if view.state is JobState.FINALIZING:
@@ -229,16 +229,16 @@ def _is_or_are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-_NOTES: Final = {
+_MODE_NOTES: Final = {
     Mode.FAST: "Fast mode does not ask mail servers, so some of these mailboxes may not exist.",
     Mode.MEDIUM: "Medium mode does not ask mail servers, so some of these mailboxes may not exist.",
     Mode.DEEP: "",
 }
 
 
-def note_of(view: JobView) -> str:
+def _note_of(view: JobView) -> str:
     """Return what the mode leaves open about the rows that are safe to send."""
-    return _NOTES[view.mode] if view.send else ""
+    return _MODE_NOTES[view.mode] if view.send else ""
 
 
 def run_before(view: JobView, runs: Iterable[JobView]) -> JobView | None:
@@ -257,17 +257,17 @@ def _is_whole(run: JobView) -> bool:
 _JOBS_A_PAGE: Final = 25
 _LONGEST_NAME: Final = 100
 
-_TEST: Final = "test"
+_TEST_JOBS: Final = "test"
 _NOBODY: Final = AccountId(UUID(int=0))
-JOB_FILTERS: Final[Mapping[str, tuple[str, frozenset[JobState]]]] = {
+_JOB_FILTERS: Final[Mapping[str, tuple[str, frozenset[JobState]]]] = {
     "": ("All", frozenset()),
     "active": ("Active", frozenset(JobState) - ENDED),
     "completed": ("Completed", frozenset({JobState.COMPLETED})),
     "failed": ("Failed", frozenset({JobState.FAILED})),
     "cancelled": ("Cancelled", frozenset({JobState.CANCELLED})),
-    _TEST: ("Test", frozenset()),
+    _TEST_JOBS: ("Test", frozenset()),
 }
-"""Label and states by the word in the address; behind _TEST are the jobs of the test account."""
+"""Label and states by the word in the address; behind _TEST_JOBS are the jobs of the test account."""
 
 
 class DayRange(BaseModel):
@@ -313,28 +313,28 @@ async def job_table(
 
 
 async def _list_context(request: Request, visitor: Visitor, query: JobListQuery) -> dict[str, Any]:
-    state = query.state if query.state in JOB_FILTERS else ""
+    state = query.state if query.state in _JOB_FILTERS else ""
     owner = visitor.account_id
-    if state == _TEST:  # an account that is not there yet has none, and neither has nobody
+    if state == _TEST_JOBS:  # an account that is not there yet has none, and neither has nobody
         owner = await parts_of(request).jobs.test_account(owner) or _NOBODY
     name, days = query.q.strip().replace("\0", ""), query.days(zone_of(request))
     page = await parts_of(request).jobs.page(
         owner,
         limit=_JOBS_A_PAGE,
         cursor=query.cursor,
-        states=JOB_FILTERS[state][1],
+        states=_JOB_FILTERS[state][1],
         name=name,
         days=days,
     )
     first, end = days
     dates = {"since": query.since if first else "", "until": query.until if end else ""}
     asked = {"state": state, "q": name, **dates}
-    listed = [job_on_page(view, request) for view in page.jobs]
+    listed = [_job_on_page(view, request) for view in page.jobs]
     return {
         "jobs": listed,
         "filters": [
             (word, label, with_query("/jobs", {**asked, "state": word}))
-            for word, (label, _) in JOB_FILTERS.items()
+            for word, (label, _) in _JOB_FILTERS.items()
         ],
         **asked,
         "narrowed": any(asked.values()),
@@ -415,21 +415,21 @@ async def job(request: Request, visitor: JobReader, job_id: JobId) -> HTMLRespon
     return render(
         request,
         "job.html",
-        job=job_on_page(view, request),
+        job=_job_on_page(view, request),
         about=about,
         earlier=earlier,
         tiers=tiers_of(view, earlier),
-        note=note_of(view),
+        note=_note_of(view),
         after_failure=AFTER_FAILURE.get(view.error_code, ""),
         format=cookies.read(request, cookies.FORMAT),
         **await _breakdown_context(parts, visitor.account_id, view),
-        estimate=estimate_of(view),
+        estimate=_sample_shares(view),
     )
 
 
-def estimate_of(view: JobView) -> list[tuple[Status, float, float, float]]:
+def _sample_shares(view: JobView) -> list[tuple[Status, float, float, float]]:
     """Return for each status the share of the whole list that a preview's sample says, and its interval."""
-    shares = preview_shares(view)
+    shares = estimate_of(view)
     return [
         (status, found.value, found.low, found.high)
         for status in STATUS_ORDER
@@ -445,7 +445,7 @@ async def breakdown(request: Request, visitor: JobReader, job_id: JobId) -> HTML
     return render(
         request,
         "job_breakdown.html",
-        job=job_on_page(view, request),
+        job=_job_on_page(view, request),
         **await _breakdown_context(parts, visitor.account_id, view),
     )
 
@@ -493,8 +493,8 @@ async def _events(request: Request, owner: AccountId, job_id: JobId) -> AsyncIte
                 view = await parts_of(request).jobs.get(owner, job_id)
             except MailsiftError:
                 return  # deleted meanwhile, or the database is away: the browser will ask again
-            job = job_on_page(view, request)
-            fields = live_fields(job)
+            job = _job_on_page(view, request)
+            fields = _live_fields(job)
             changed = {name: value for name, value in fields.items() if sent.get(name) != value}
             if job.ended:
                 yield server_event("end", fields)
@@ -609,7 +609,7 @@ def chips_of(asked: RowsQuery, job_id: JobId) -> list[ActiveFilter]:
 
 
 @dataclass(frozen=True, slots=True)
-class SortLink:
+class _SortLink:
     """A head of a column by which rows can be put in order; `state` is what aria-sort says."""
 
     label: str
@@ -617,7 +617,7 @@ class SortLink:
     state: str
 
 
-def sort_links(asked: RowsQuery, job_id: JobId) -> dict[str, SortLink]:
+def _sort_links(asked: RowsQuery, job_id: JobId) -> dict[str, _SortLink]:
     """Return the heads of the columns that sort; a second click turns the order round."""
     links = {}
     for name, label in _SORT_LABELS.items():
@@ -625,7 +625,7 @@ def sort_links(asked: RowsQuery, job_id: JobId) -> dict[str, SortLink]:
         up, down = asked.order == name, asked.order is turned and name != "row"
         to = turned if up else SortBy(name)
         state = "ascending" if up else "descending" if down else "none"
-        links[name] = SortLink(label, asked.but(job_id, "sort", "" if to is SortBy.ROW else to.value), state)
+        links[name] = _SortLink(label, asked.but(job_id, "sort", "" if to is SortBy.ROW else to.value), state)
     return links
 
 
@@ -645,7 +645,7 @@ async def results(
     return render(
         request,
         "results.html",
-        job=job_on_page(view, request),
+        job=_job_on_page(view, request),
         page=page,
         asked=asked,
         chips=chips_of(asked, job_id),
@@ -656,7 +656,7 @@ async def results(
                 *((tier.tier.value, tier.colour.value, tier.label, tier.rows) for tier in tiers_of(view)),
             )
         ],
-        heads=sort_links(asked, job_id),
+        heads=_sort_links(asked, job_id),
         tier_names=TIER_NAMES,
         tier_colours=TIER_COLOURS,
         tier_reasons=TIER_REASONS,
@@ -701,7 +701,7 @@ async def one_row(request: Request, visitor: JobReader, job_id: JobId, number: i
     return render(
         request,
         "row.html",
-        job=job_on_page(view, request),
+        job=_job_on_page(view, request),
         number=number,
         cells=[(name, cell[:_LONGEST_CELL]) for name, cell in found.cells],
         detail=verdict_detail(
@@ -731,7 +731,7 @@ async def runs(request: Request, visitor: JobReader, job_id: JobId, against: str
     parts = parts_of(request)
     view = await parts.jobs.get(visitor.account_id, job_id)
     about = await parts.jobs.history(visitor.account_id, job_id)
-    others = [job_on_page(run, request) for run in about.runs]
+    others = [_job_on_page(run, request) for run in about.runs]
     earlier = next((run for run in others if str(run.view.id) == against), None)
     diff, trouble = None, None
     if earlier is not None:
@@ -739,7 +739,7 @@ async def runs(request: Request, visitor: JobReader, job_id: JobId, against: str
     return render(
         request,
         "runs.html",
-        job=job_on_page(view, request),
+        job=_job_on_page(view, request),
         about=about,
         runs=others,
         against=against,
@@ -755,7 +755,7 @@ async def runs(request: Request, visitor: JobReader, job_id: JobId, against: str
 async def changes(request: Request, visitor: JobReader, job_id: JobId, against: UUID) -> HTMLResponse:
     """Return one sentence about what changed since an earlier run, for a page that asks for it once."""
     parts = parts_of(request)
-    earlier = job_on_page(await parts.jobs.get(visitor.account_id, JobId(against)), request)
+    earlier = _job_on_page(await parts.jobs.get(visitor.account_id, JobId(against)), request)
     diff = None
     if earlier.view.total <= _COMPARED:
         diff, _ = await _compared(request, visitor.account_id, earlier, job_id)
@@ -772,7 +772,7 @@ async def changes(request: Request, visitor: JobReader, job_id: JobId, against: 
 
 
 async def _compared(
-    request: Request, account_id: AccountId, earlier: JobOnPage, job_id: JobId
+    request: Request, account_id: AccountId, earlier: _JobOnPage, job_id: JobId
 ) -> tuple[Diff | None, MailsiftError | None]:
     try:
         found = await parts_of(request).jobs.diff(account_id, earlier.view.id, job_id, limit=_MOST_CHANGED)
@@ -784,7 +784,7 @@ async def _compared(
 
 
 @dataclass(frozen=True, slots=True)
-class StatusTable:
+class _StatusTable:
     """Addresses by status before and after: `cells[before][after]`."""
 
     cells: dict[Status, dict[Status, int]]
@@ -806,11 +806,11 @@ class StatusTable:
         return sum(count for _, _, count in self.moves)
 
 
-def _status_table(diff: Diff) -> StatusTable:
+def _status_table(diff: Diff) -> _StatusTable:
     cells: dict[Status, dict[Status, int]] = {
         before: dict.fromkeys(STATUS_ORDER, 0) for before in STATUS_ORDER
     }
     for move in diff.moves:
         before, after = (Status(move[side]["status"]) for side in ("before", "after"))
         cells[before][after] += move["addresses"]
-    return StatusTable(cells)
+    return _StatusTable(cells)

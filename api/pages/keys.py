@@ -32,7 +32,7 @@ SCOPES: Final = {
     Scope.WEBHOOKS_WRITE.value: "Register, change and test webhooks",
     Scope.PUBLIC_KEYS.value: "Make, change and revoke public keys for sign-up forms",
 }
-LIFETIMES: Final = {
+_LIFETIMES: Final = {
     "0": "Never",
     **{str(days): f"In {days} days" for days in (7, 30, 90, 180)},
     "365": "In 1 year",
@@ -82,7 +82,7 @@ async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Create a key and show it, this once."""
     parts = parts_of(request)
     opened = [door.value for door in parts.doors]
-    name, lifetime = text(form, "name", most=80), choice(form, "lifetime", LIFETIMES)
+    name, lifetime = text(form, "name", most=80), choice(form, "lifetime", _LIFETIMES)
     purpose, origins = form.get("door"), text(form, "origins", most=2_000).split()
     public = purpose == _PUBLIC
     chosen = [] if public else [str(scope) for scope in form.getlist("scope") if scope in SCOPES]
@@ -152,7 +152,7 @@ def _form(request: Request, typed: _KeyForm, error: MailsiftError | None = None)
         "key_new.html",
         typed=typed,
         scopes=SCOPES,
-        lifetimes=LIFETIMES,
+        lifetimes=_LIFETIMES,
         doors=_purposes(parts_of(request)),
         error=error,
     )

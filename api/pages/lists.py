@@ -39,15 +39,13 @@ from mailsift.storage.states import JobState
 
 router = APIRouter(include_in_schema=False)
 
-_NAME: Final = "X-File-Name"
-_SAMPLE: Final = 1_000
-_MOST: Final = 100_000
-_PLANNED: Final = (
-    1_000_000  # rows; of a longer list to count the domains takes longer than one waits for a page
-)
+_NAME_HEADER: Final = "X-File-Name"
+_SAMPLE_SIZE, _LARGEST_SAMPLE = 1_000, 100_000
+_MOST_PLANNED: Final = 1_000_000
+"""Rows; of a longer list to count the domains takes longer than one waits for a page."""
 _LIKELY, _CERTAIN = 0.5, 0.8  # shares of a column: it is chosen for somebody; it needs no confirmation
 _EXAMPLES: Final = 3
-_EARLIER: Final = 10  # jobs over the same file that are looked at
+_MOST_EARLIER: Final = 10  # jobs over the same file that are looked at
 _HOUR: Final = 3_600.0
 _DAY: Final = 86_400.0
 _PRIORITY_NAMES: Final = (
@@ -64,7 +62,7 @@ async def upload(request: Request, visitor: Member) -> Response:
         draft = await _from_form(request, visitor)
     else:
         check_token(request, request.headers.get(HEADER))
-        name = unquote(request.headers.get(_NAME, ""), errors="replace")
+        name = unquote(request.headers.get(_NAME_HEADER, ""), errors="replace")
         drafts = parts_of(request).drafts
         draft = await drafts.receive(visitor.account_id, request.stream(), printable_name(name) or "list")
     href = f"/lists/{draft.id}"
@@ -123,16 +121,16 @@ async def _list_page(
         lines=time_lines(plans[Mode.DEEP].left.lines, 4) if plans else [],
         earlier=[
             job
-            for job in await drafts.earlier(draft, visitor.account_id, most=_EARLIER)
+            for job in await drafts.earlier(draft, visitor.account_id, most=_MOST_EARLIER)
             if job.state is JobState.COMPLETED
         ][:1],
         repairs=_repairs(request, found),
-        columns=_columns(found),
-        filled=filled or _StartForm(draft.name, sample=str(min(_SAMPLE, max(1, found.rows // 2)))),
+        columns=_column_choices(found),
+        filled=filled or _StartForm(draft.name, sample=str(min(_SAMPLE_SIZE, max(1, found.rows // 2)))),
         guess=found.guess if _is_sure(found) else None,
         column_warning=column_warning,
         priorities=_PRIORITY_NAMES,
-        most=_MOST,
+        most=_LARGEST_SAMPLE,
     )
 
 
@@ -140,7 +138,7 @@ async def _plans(
     request: Request, visitor: Visitor, draft_id: UUID, found: Inspection
 ) -> dict[Mode, ListPlan]:
     """Return what the list would take in each mode; nothing when no column looks like one with addresses."""
-    if not _is_sure(found) or found.rows > _PLANNED:
+    if not _is_sure(found) or found.rows > _MOST_PLANNED:
         return {}
     plans = parts_of(request).plans
     try:
@@ -152,6 +150,21 @@ async def _plans(
 def _is_sure(found: Inspection) -> bool:
     """Tell whether the guessed column may be chosen for somebody: half of it looks like addresses."""
     return found.guess is not None and found.columns[found.guess].share >= _LIKELY
+
+
+def _column_choices(inspection: Inspection) -> list[tuple[str, str, bool]]:
+    """Return value and label of the columns that can be chosen, and whether they need no confirmation.
+
+    The guess is what intake finds by itself.
+    """
+    choices = []
+    for place, column in enumerate(inspection.columns):
+        guessed = place == inspection.guess and _is_sure(inspection)
+        share = f" ({percent(column.share)} look like addresses)" if column.share else ""
+        if guessed or column.key:
+            label = f"{column.name or f'Column {place + 1}'}{share}"
+            choices.append(("" if guessed else str(place + 1), label, column.share >= _CERTAIN))
+    return choices
 
 
 def _repairs(request: Request, found: Inspection) -> list[tuple[str, str]]:
@@ -249,20 +262,20 @@ class _StartForm:
             repair=self.repair,
             max_age=0.0 if self.again else _DAY,
             outcome_age=0.0 if self.again else None,
-            deadline_s=_number("hours", self.hours, most=1_000) * _HOUR,
+            deadline_s=_number_in("hours", self.hours, most=1_000) * _HOUR,
             priority=Priority(self.priority),
             preview=self._sample_size() if self.what == "sample" else 0,
         )
 
     def _sample_size(self) -> int:
         """Return how many addresses are in the sample; none would be the whole list (JobOptions.preview)."""
-        size = int(_number("sample", self.sample, most=_MOST))
+        size = int(_number_in("sample", self.sample, most=_LARGEST_SAMPLE))
         if not size:
-            raise MailsiftError("bad_option", f"A sample has 1 to {_MOST:,} addresses.")
+            raise MailsiftError("bad_option", f"A sample has 1 to {_LARGEST_SAMPLE:,} addresses.")
         return size
 
 
-def _number(name: str, given: str, *, most: int) -> float:
+def _number_in(name: str, given: str, *, most: int) -> float:
     """Return a field's number, 0 when it is empty."""
     given = given or "0"
     if MAYBE_THOUSANDS.fullmatch(given):
@@ -270,21 +283,6 @@ def _number(name: str, given: str, *, most: int) -> float:
     if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", given, re.ASCII) or float(given) > most:
         raise MailsiftError("bad_option", f"“{name}” must be a number of at most {most:,}.")
     return float(given)
-
-
-def _columns(inspection: Inspection) -> list[tuple[str, str, bool]]:
-    """Return value and label of the columns that can be chosen, and whether they need no confirmation.
-
-    The guess is what intake finds by itself.
-    """
-    choices = []
-    for place, column in enumerate(inspection.columns):
-        guessed = place == inspection.guess and _is_sure(inspection)
-        share = f" ({percent(column.share)} look like addresses)" if column.share else ""
-        if guessed or column.key:
-            label = f"{column.name or f'Column {place + 1}'}{share}"
-            choices.append(("" if guessed else str(place + 1), label, column.share >= _CERTAIN))
-    return choices
 
 
 _TUS_VERSION: Final = {"Tus-Resumable": "1.0.0"}

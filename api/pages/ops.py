@@ -1,9 +1,4 @@
-"""The operator console, below /ops: what flows, what does not and why, and the levers.
-
-In this order: the overview and the runbook; the jobs of all accounts; workers, leases, the broker and failing
-chunks; how providers and domains are asked; schedules, deliveries, the audit log
-and the accuracy of all accounts.
-"""
+"""The operator console, below /ops: what flows, what does not and why, and the levers."""
 
 from __future__ import annotations
 
@@ -50,7 +45,7 @@ T = TypeVar("T")
 
 N = TypeVar("N", int, float)
 
-ROWS_A_PAGE: Final = 50
+_ROWS_A_PAGE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +106,11 @@ class Listing(Generic[T]):
         left = [row for row in rows if self._keeps(row, words)]
         if sort := words.get("sort", ""):
             left.sort(key=self.columns[sort.removeprefix("-")], reverse=sort.startswith("-"))
-        pages = max(1, -(-len(left) // ROWS_A_PAGE))
+        pages = max(1, -(-len(left) // _ROWS_A_PAGE))
         page = min(int(words.get("page", "1")), pages)
         return Listed(
             path=self.path,
-            rows=left[(page - 1) * ROWS_A_PAGE : page * ROWS_A_PAGE],
+            rows=left[(page - 1) * _ROWS_A_PAGE : page * _ROWS_A_PAGE],
             matching=len(left),
             known=len(rows),
             page=page,
@@ -144,7 +139,7 @@ class Listing(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class ChartSpan:
+class _ChartSpan:
     """A time the throughput is shown for: so many intervals of so many seconds, and what one is called."""
 
     label: str
@@ -153,16 +148,16 @@ class ChartSpan:
     interval: str
 
 
-THROUGHPUT: Final = {
-    "hour": ChartSpan("Hour", 60, 60, "minute"),
-    "day": ChartSpan("Day", 900, 96, "quarter of an hour"),
-    "week": ChartSpan("Week", 7_200, 84, "two hours"),
+_CHART_SPANS: Final = {
+    "hour": _ChartSpan("Hour", 60, 60, "minute"),
+    "day": _ChartSpan("Day", 900, 96, "quarter of an hour"),
+    "week": _ChartSpan("Week", 7_200, 84, "two hours"),
 }
 _CHART_TIMES: Final = {"hour": "%H:%M", "day": "%H:%M", "week": "%a %d %b %H:%M"}
 
 
 @dataclass(frozen=True, slots=True)
-class Throughput:
+class _ThroughputChart:
     """Some time as a chart: its upper edge in addresses a second, and how many columns are cut there."""
 
     drawn: Markup
@@ -174,8 +169,8 @@ class Throughput:
 @router.get("/live")
 async def overview(request: Request, _: Operator, span: str = "hour") -> Response:
     """Show the overview."""
-    span = span if span in THROUGHPUT else "hour"
-    console, chosen = parts_of(request).operations.console, THROUGHPUT[span]
+    span = span if span in _CHART_SPANS else "hour"
+    console, chosen = parts_of(request).operations.console, _CHART_SPANS[span]
     zone = zone_of(request)
     seen = await console.overview(today=midnight(now_of(request), zone))
     intervals = await console.throughput(seconds=chosen.seconds, count=chosen.count + 1)
@@ -187,14 +182,14 @@ async def overview(request: Request, _: Operator, span: str = "hour") -> Respons
         states=[state.value for state in JobState],
         left=seen.left,
         span=span,
-        spans=THROUGHPUT,
-        chart=throughput_chart(intervals[:-1], span, zone),  # the one that runs would look like a slump
+        spans=_CHART_SPANS,
+        chart=_throughput_chart(intervals[:-1], span, zone),  # the one that runs would look like a slump
     )
 
 
-def throughput_chart(intervals: Sequence[Interval], span: str, zone: str) -> Throughput:
+def _throughput_chart(intervals: Sequence[Interval], span: str, zone: str) -> _ThroughputChart:
     """Draw what was done, on an axis that one spike does not set."""
-    chosen = THROUGHPUT[span]
+    chosen = _CHART_SPANS[span]
     rates = [one.addresses / chosen.seconds for one in intervals]
     top = robust_top(rates)
     titles = [
@@ -209,7 +204,7 @@ def throughput_chart(intervals: Sequence[Interval], span: str, zone: str) -> Thr
         f" at best {best:,.1f}"
     )
     cut = sum(rate > top for rate in rates)
-    return Throughput(columns(rates, label=label, titles=titles, top=top), top, cut)
+    return _ThroughputChart(columns(rates, label=label, titles=titles, top=top), top, cut)
 
 
 @router.get("/runbook")
@@ -219,14 +214,14 @@ async def runbook(request: Request, _: Operator) -> Response:
     return render(request, "ops/runbook.html", rules=RULES, ringing=ringing)
 
 
-JOB_STATES: Final = {
+_JOB_STATES: Final = {
     "open": "Open: not ended",
     "": "All",
     "ended": "Ended",
     BROKEN: "Failed through our fault",
     **{state.value: state.value.capitalize() for state in JobState},
 }
-JOB_AGES: Final = {
+_JOB_AGES: Final = {
     "": "Any age",
     "<1h": "Younger than an hour",
     "<24h": "Younger than a day",
@@ -237,7 +232,7 @@ JOB_AGES: Final = {
 }
 
 
-class ActionOnPage(NamedTuple):
+class _ActionOnPage(NamedTuple):
     """What may be done to jobs: its name, what has been done then, and in which states one job offers it."""
 
     label: str
@@ -246,26 +241,18 @@ class ActionOnPage(NamedTuple):
 
 
 _OPEN_JOBS: Final = frozenset(JobState) - ENDED
-JOB_ACTIONS: Final[Mapping[JobAction, ActionOnPage]] = {
-    JobAction.PAUSE: ActionOnPage("Pause", "paused", JobTransition.PAUSE.sources),
-    JobAction.RESUME: ActionOnPage("Resume", "resumed", JobTransition.RESUME.sources),
-    JobAction.CANCEL: ActionOnPage("Cancel", "cancelled", JobTransition.CANCEL.sources),
-    JobAction.RETRY: ActionOnPage("Retry what ended unknown", "started again", ENDED),
-    JobAction.RESTART: ActionOnPage("Restart what failed through our fault", "restarted", {JobState.FAILED}),
-    JobAction.RAISE: ActionOnPage("Priority: high", "raised", _OPEN_JOBS),
-    JobAction.LEVEL: ActionOnPage("Priority: normal", "set to normal"),
-    JobAction.LOWER: ActionOnPage("Priority: low", "lowered", _OPEN_JOBS),
+_JOB_ACTIONS: Final[Mapping[JobAction, _ActionOnPage]] = {
+    JobAction.PAUSE: _ActionOnPage("Pause", "paused", JobTransition.PAUSE.sources),
+    JobAction.RESUME: _ActionOnPage("Resume", "resumed", JobTransition.RESUME.sources),
+    JobAction.CANCEL: _ActionOnPage("Cancel", "cancelled", JobTransition.CANCEL.sources),
+    JobAction.RETRY: _ActionOnPage("Retry what ended unknown", "started again", ENDED),
+    JobAction.RESTART: _ActionOnPage("Restart what failed through our fault", "restarted", {JobState.FAILED}),
+    JobAction.RAISE: _ActionOnPage("Priority: high", "raised", _OPEN_JOBS),
+    JobAction.LEVEL: _ActionOnPage("Priority: normal", "set to normal"),
+    JobAction.LOWER: _ActionOnPage("Priority: low", "lowered", _OPEN_JOBS),
 }
-_LAST_JOB_PAGE: Final = MOST_COUNTED // ROWS_A_PAGE
+_LAST_JOB_PAGE: Final = MOST_COUNTED // _ROWS_A_PAGE
 _JOB_WORDS: Final = ("state", "account", "text", "age")
-_SPAN_COLOURS: Final = (
-    ("leased", "c-accent"),
-    ("waiting", "c-risky"),
-    ("ready", "c-idle"),
-    ("cancelled", "c-none"),
-    ("done", "c-valid"),
-)
-"""Which state colours a span of chunks: the first that occurs in it."""
 
 
 @router.get("/jobs")
@@ -275,14 +262,14 @@ async def jobs(request: Request, _: Operator) -> Response:
     words = {"state": "open", **{name: given[name] for name in _JOB_WORDS if name in given}}
     sort = given.get("sort", "")
     sort = sort if sort.removeprefix("-") in SEARCH_ORDERS else SEARCH_NEWEST
-    number = _job_page(given.get("page", ""))
+    number = _page_asked(given.get("page", ""))
     wanted = read_filter(words, now=now_of(request).timestamp())
     console = parts_of(request).operations.console
-    page = await console.jobs(wanted, page=number, limit=ROWS_A_PAGE, sort=sort)
-    pages = max(1, -(-page.matching // ROWS_A_PAGE))
+    page = await console.jobs(wanted, page=number, limit=_ROWS_A_PAGE, sort=sort)
+    pages = max(1, -(-page.matching // _ROWS_A_PAGE))
     if number > pages:  # jobs that were here have ended meanwhile
         number = pages
-        page = await console.jobs(wanted, page=number, limit=ROWS_A_PAGE, sort=sort)
+        page = await console.jobs(wanted, page=number, limit=_ROWS_A_PAGE, sort=sort)
     listed = Listed(
         path="/ops/jobs",
         rows=page.jobs,
@@ -298,14 +285,14 @@ async def jobs(request: Request, _: Operator) -> Response:
         "ops/jobs.html",
         listed=listed,
         words=words,
-        states=JOB_STATES,
-        ages=JOB_AGES,
-        actions=[(action.value, row.label) for action, row in JOB_ACTIONS.items()],
+        states=_JOB_STATES,
+        ages=_JOB_AGES,
+        actions=[(action.value, row.label) for action, row in _JOB_ACTIONS.items()],
         list_faults=LIST_FAULTS,
     )
 
 
-def _job_page(asked: str) -> int:
+def _page_asked(asked: str) -> int:
     return min(max(1, int(asked)), _LAST_JOB_PAGE) if asked.isdecimal() and len(asked) < 6 else 1
 
 
@@ -313,7 +300,7 @@ def _job_page(asked: str) -> int:
 async def act_on_jobs(request: Request, visitor: Operator, form: Form) -> Response:
     """Do something to every job that matches."""
     words = {name: text(form, name) for name in _JOB_WORDS}
-    action = JobAction(choice(form, "action", JOB_ACTIONS))
+    action = JobAction(choice(form, "action", _JOB_ACTIONS))
     wanted = read_filter(words, now=now_of(request).timestamp())
     done = await parts_of(request).operations.jobs.all_matching(visitor.email, action, wanted)
     kind = "good" if done.done or not done.refused else "bad"
@@ -332,7 +319,7 @@ async def job(request: Request, _: Operator, job_id: str) -> Response:
         seen=seen,
         view=seen.job.view,
         lively=state not in ENDED,
-        possible=[(action.value, row.label) for action, row in JOB_ACTIONS.items() if state in row.states],
+        possible=[(action.value, row.label) for action, row in _JOB_ACTIONS.items() if state in row.states],
         strip=_chunk_strip(seen),
         audit=[audit_line(row) for row in seen.audit],
         timeline=timeline(seen.job.view, seen.history),
@@ -342,10 +329,20 @@ async def job(request: Request, _: Operator, job_id: str) -> Response:
 @router.post("/jobs/{job_id}")
 async def act_on_job(request: Request, visitor: Operator, job_id: str, form: Form) -> Response:
     """Do something to one job."""
-    action = JobAction(choice(form, "action", JOB_ACTIONS))
+    action = JobAction(choice(form, "action", _JOB_ACTIONS))
     found = JobId(id_from(job_id))
     await parts_of(request).operations.jobs.one(visitor.email, action, found)
-    return see(f"/ops/jobs/{found}", f"The job was {JOB_ACTIONS[action].done}.")
+    return see(f"/ops/jobs/{found}", f"The job was {_JOB_ACTIONS[action].done}.")
+
+
+_SPAN_COLOURS: Final = (
+    ("leased", "c-accent"),
+    ("waiting", "c-risky"),
+    ("ready", "c-idle"),
+    ("cancelled", "c-none"),
+    ("done", "c-valid"),
+)
+"""Which state colours a span of chunks: the first that occurs in it."""
 
 
 def _chunk_strip(seen: JobDetails) -> object:
@@ -363,7 +360,7 @@ def _span_title(span: ChunkSpan) -> str:
 
 
 def _action_text(action: JobAction, done: ActionResult) -> str:
-    sentence = f"{counted(done.done, 'job was', 'jobs were')} {JOB_ACTIONS[action].done}."
+    sentence = f"{counted(done.done, 'job was', 'jobs were')} {_JOB_ACTIONS[action].done}."
     if refused := sum(done.refused.values()):
         sentence += f" {refused:,} could not be: {', '.join(sorted(done.refused))}."
     return sentence
@@ -487,7 +484,7 @@ async def wake(request: Request, visitor: Operator, _form: Form) -> Response:
     return see("/ops/broker", f"{count} wake-ups were sent.")
 
 
-_TROUBLED: Final[Listing[TroubledChunk]] = Listing(
+_FAILING_CHUNKS: Final[Listing[TroubledChunk]] = Listing(
     "/ops/failing-chunks",
     columns={
         "job": lambda one: one.job_name.lower(),
@@ -509,7 +506,7 @@ _TROUBLED: Final[Listing[TroubledChunk]] = Listing(
 async def failing_chunks(request: Request, _: Operator) -> Response:
     """List chunks that were tried again and again."""
     chunks = await parts_of(request).operations.console.troubled()
-    listed = _TROUBLED.of(chunks, request.query_params)
+    listed = _FAILING_CHUNKS.of(chunks, request.query_params)
     return render(request, "ops/failing_chunks.html", listed=listed, max_attempts=MAX_ATTEMPTS)
 
 
@@ -527,26 +524,13 @@ async def start_afresh(request: Request, visitor: Operator, form: Form) -> Respo
     return see("/ops/failing-chunks", f"Chunk {n} is tried again now, with all its attempts.")
 
 
-HOLDS: Final = {
+_HOLDS: Final = {
     "900": "15 minutes",
     "3600": "1 hour",
     "14400": "4 hours",
     "86400": "1 day",
     "0": "Until someone lets go",
 }
-_SESSION_COLOURS: Final = {
-    SessionOutcome.CLEAN: "c-valid",
-    SessionOutcome.RATE: "c-risky",
-    SessionOutcome.BLOCKED: "c-invalid",
-    SessionOutcome.FAILED: "c-idle",
-}
-SESSION_MEANING: Final = {
-    SessionOutcome.CLEAN: "went well",
-    SessionOutcome.RATE: "told we are too fast",
-    SessionOutcome.BLOCKED: "refused us",
-    SessionOutcome.FAILED: "failed to connect",
-}
-
 _THROTTLES: Final[Listing[ThrottleRow]] = Listing(
     "/ops/throttles",
     columns={
@@ -591,9 +575,9 @@ async def throttle(request: Request, _: Operator, provider: str = "", source: st
         "ops/throttle.html",
         row=row,
         sources=[one.source.identity for one in await parts_of(request).operations.console.sources()],
-        holds=HOLDS,
+        holds=_HOLDS,
         mix=_session_mix(row),
-        meaning=SESSION_MEANING,
+        meaning=_SESSION_MEANING,
     )
 
 
@@ -614,7 +598,7 @@ async def set_limits(request: Request, visitor: Operator, form: Form) -> Respons
 async def hold_throttle(request: Request, visitor: Operator, form: Form) -> Response:
     """Ask a provider nothing more."""
     provider, source = _throttle_in(form)
-    seconds = float(choice(form, "seconds", HOLDS))
+    seconds = float(choice(form, "seconds", _HOLDS))
     await parts_of(request).operations.throttles.hold(
         visitor.email, provider, source, seconds=seconds, note=text(form, "note")
     )
@@ -639,9 +623,23 @@ async def reset_throttle(request: Request, visitor: Operator, form: Form) -> Res
     return _see_throttle(provider, source, message)
 
 
+_SESSION_COLOURS: Final = {
+    SessionOutcome.CLEAN: "c-valid",
+    SessionOutcome.RATE: "c-risky",
+    SessionOutcome.BLOCKED: "c-invalid",
+    SessionOutcome.FAILED: "c-idle",
+}
+_SESSION_MEANING: Final = {
+    SessionOutcome.CLEAN: "went well",
+    SessionOutcome.RATE: "told we are too fast",
+    SessionOutcome.BLOCKED: "refused us",
+    SessionOutcome.FAILED: "failed to connect",
+}
+
+
 def _session_mix(row: ThrottleRow) -> Markup:
     counts = row.learned.mix
-    mix = ", ".join(f"{count:,} {SESSION_MEANING[outcome]}" for outcome, count in counts.items())
+    mix = ", ".join(f"{count:,} {_SESSION_MEANING[outcome]}" for outcome, count in counts.items())
     parts = {colour: counts.get(outcome, 0) for outcome, colour in _SESSION_COLOURS.items()}
     return stack(parts, label=f"Sessions: {mix}" if mix else "No session yet")
 
@@ -686,8 +684,8 @@ def _time_of(seconds: float) -> datetime | None:
     return utc_datetime(seconds) if seconds else None
 
 
-LEDGER_DAYS: Final = {"1": "1 day", "7": "7 days", "30": "30 days", "90": "90 days"}
-LEDGER_WORDS: Final = {
+_LEDGER_DAYS: Final = {"1": "1 day", "7": "7 days", "30": "30 days", "90": "90 days"}
+_LEDGER_WORDS: Final = {
     LedgerKind.RATE: "too fast",
     LedgerKind.REPUTATION: "listed or a bad name",
     LedgerKind.IDENTITY: "our name or sender",
@@ -698,16 +696,16 @@ LEDGER_WORDS: Final = {
 @router.get("/ledger")
 async def ledger(request: Request, _: Operator, days: str = "1") -> Response:
     """Show the ledger of some days."""
-    span = days if days in LEDGER_DAYS else "1"
+    span = days if days in _LEDGER_DAYS else "1"
     rows = await parts_of(request).operations.console.ledger(hours=24 * int(span))
     return render(
         request,
         "ops/ledger.html",
         rows=rows,
         span=span,
-        spans=LEDGER_DAYS,
+        spans=_LEDGER_DAYS,
         kinds=LedgerKind,
-        meaning=LEDGER_WORDS,
+        meaning=_LEDGER_WORDS,
     )
 
 
@@ -765,8 +763,10 @@ async def schedules(request: Request, _: Operator) -> Response:
     return render(request, "ops/schedules.html", listed=listed, late_from=SCHEDULE_SECONDS)
 
 
-REPLAY_SPANS: Final = {"24": "of 1 day", "72": "of 3 days", "720": "of 30 days"}
-_FAILING: Final[ListFilter[EndpointRow]] = ListFilter("Failing", lambda one: one.enabled and one.failures > 0)
+_REPLAY_SPANS: Final = {"24": "of 1 day", "72": "of 3 days", "720": "of 30 days"}
+_FAILING_ENDPOINT: Final[ListFilter[EndpointRow]] = ListFilter(
+    "Failing", lambda one: one.enabled and one.failures > 0
+)
 _ENDPOINTS: Final[Listing[EndpointRow]] = Listing(
     "/ops/deliveries",
     columns={
@@ -778,7 +778,7 @@ _ENDPOINTS: Final[Listing[EndpointRow]] = Listing(
     },
     filters={
         "state": {
-            "failing": _FAILING,
+            "failing": _FAILING_ENDPOINT,
             "disabled": ListFilter("Disabled", lambda one: not one.enabled),
             "given-up": ListFilter("With deliveries given up", lambda one: one.given_up > 0),
             "pending": ListFilter("With deliveries pending", lambda one: one.pending > 0),
@@ -793,16 +793,16 @@ async def deliveries(request: Request, _: Operator) -> Response:
     """Show how the deliveries of all accounts stand."""
     outbox, endpoints = await parts_of(request).operations.console.deliveries()
     listed = _ENDPOINTS.of(endpoints, request.query_params)
-    failing = sum(map(_FAILING.keeps, endpoints))
+    failing = sum(map(_FAILING_ENDPOINT.keeps, endpoints))
     return render(
-        request, "ops/deliveries.html", outbox=outbox, listed=listed, failing=failing, spans=REPLAY_SPANS
+        request, "ops/deliveries.html", outbox=outbox, listed=listed, failing=failing, spans=_REPLAY_SPANS
     )
 
 
 @router.post("/deliveries/{endpoint_id}")
 async def replay_deliveries(request: Request, visitor: Operator, endpoint_id: str, form: Form) -> Response:
     """Send what was given up again."""
-    hours = float(choice(form, "hours", REPLAY_SPANS))
+    hours = float(choice(form, "hours", _REPLAY_SPANS))
     found = id_from(endpoint_id, "webhook_not_found", "There is no such webhook.")
     count = await parts_of(request).operations.actions.replay(visitor.email, found, hours=hours)
     return see("/ops/deliveries", f"{counted(count, 'delivery is', 'deliveries are')} sent again.")

@@ -37,12 +37,15 @@ from mailsift.storage.sql.outcomes import ReceiverRow
 
 router = APIRouter(include_in_schema=False)
 
+_LONGEST_TEXT: Final = 1_000
+"""Characters of a sender's key, of an address that is looked up, of a cursor."""
+
 
 @router.get("/outcomes")
 async def outcomes(request: Request, visitor: Reader) -> HTMLResponse:
     """Show where a file of outcomes is dropped, and which senders tell by themselves."""
     found = await parts_of(request).receivers.list(visitor.account_id)
-    return render(request, "outcomes.html", receivers=found, senders=SENDERS)
+    return render(request, "outcomes.html", receivers=found, senders=_SENDERS)
 
 
 @router.post("/outcomes")
@@ -84,7 +87,7 @@ def _import_summary(taken: ImportCounts, what: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SenderOnPage:
+class _SenderOnPage:
     """A mail sender: its name, where its users give it our address, and what it is believed by."""
 
     name: str
@@ -93,7 +96,7 @@ class SenderOnPage:
     label: str = ""  # what the key is called there
 
 
-_WHERE: Final = {
+_WHERE_TO_PASTE: Final = {
     SenderKind.SES: (
         "Subscribe this address to the SNS topic of your configuration set, by HTTPS. It confirms itself.",
         "topic",
@@ -110,8 +113,7 @@ _WHERE: Final = {
     SenderKind.SPARKPOST: ("Configuration, Webhooks.",),
     SenderKind.LISTMONK: ("Whatever forwards its bounces: its own webhook takes them in.",),
 }
-SENDERS: Final = {kind: SenderOnPage(SENDER_NAMES[kind], *where) for kind, where in _WHERE.items()}
-_LONGEST: Final = 1_000
+_SENDERS: Final = {kind: _SenderOnPage(SENDER_NAMES[kind], *where) for kind, where in _WHERE_TO_PASTE.items()}
 
 
 @router.get("/outcomes/receivers/new")
@@ -124,8 +126,8 @@ async def new_receiver(request: Request, _: Member) -> HTMLResponse:
 @once
 async def create_receiver(request: Request, visitor: Member, form: Form) -> Response:
     """Make a receiver and show the address to paste, with its password this once."""
-    sender = SenderKind(choice(form, "sender", SENDERS))
-    name, key = text(form, "name"), text(form, "key", most=_LONGEST)
+    sender = SenderKind(choice(form, "sender", _SENDERS))
+    name, key = text(form, "name"), text(form, "key", most=_LONGEST_TEXT)
     try:
         row, password = await parts_of(request).receivers.create(
             visitor.account_id, sender, name=name, key=key, topic=key
@@ -144,7 +146,7 @@ async def receiver(request: Request, visitor: Reader, receiver_id: UUID) -> HTML
 @router.post("/outcomes/receivers/{receiver_id:uuid}/rotate")
 async def rotate_receiver(request: Request, visitor: Member, receiver_id: UUID, form: Form) -> Response:
     """Change what a receiver believes; a new password is shown, this once."""
-    key = text(form, "key", most=_LONGEST)
+    key = text(form, "key", most=_LONGEST_TEXT)
     return await attempt(
         f"/outcomes/receivers/{receiver_id}",
         parts_of(request).receivers.rotate(visitor.account_id, receiver_id, key=key, topic=key),
@@ -169,7 +171,7 @@ def _receiver_form(
     return render(
         request,
         "receiver_new.html",
-        senders=[(kind, one.name) for kind, one in SENDERS.items()],
+        senders=[(kind, one.name) for kind, one in _SENDERS.items()],
         sender=sender,
         name=name,
         error=error,
@@ -183,7 +185,7 @@ def _receiver_page(
         request,
         "receiver.html",
         receiver=row,
-        sender=SENDERS[SenderKind(row.sender)],
+        sender=_SENDERS[SenderKind(row.sender)],
         address=_receiver_address(our_address(request), row.id, password),
         password=password,
         made=made,
@@ -199,13 +201,13 @@ def _receiver_address(base: str, receiver_id: UUID, password: str) -> str:
 
 _SUPPRESSIONS_A_PAGE: Final = 50
 _MOST_AT_ONCE: Final = 20_000  # characters somebody pastes
-SUPPRESSION_REASONS: Final = (
+_SUPPRESSION_REASONS: Final = (
     (SuppressionReason.MANUAL, "Added by hand"),
     (SuppressionReason.UNSUBSCRIBED, "Unsubscribed"),
     (SuppressionReason.COMPLAINED, "Complained"),
     (SuppressionReason.BOUNCED, "Bounced"),
 )
-SUPPRESSION_NAMES: Final = {**dict(SUPPRESSION_REASONS), SuppressionReason.MANUAL: "By hand"}
+_SUPPRESSION_NAMES: Final = {**dict(_SUPPRESSION_REASONS), SuppressionReason.MANUAL: "By hand"}
 """The same, beside an address."""
 
 
@@ -213,7 +215,7 @@ SUPPRESSION_NAMES: Final = {**dict(SUPPRESSION_REASONS), SuppressionReason.MANUA
 async def suppressions(request: Request, visitor: Reader, email: str = "", cursor: str = "") -> HTMLResponse:
     """Show whom the account may not send to, or look one up."""
     return await _suppressions_page(
-        request, visitor, email=email[:_LONGEST].strip(), cursor=cursor[:_LONGEST]
+        request, visitor, email=email[:_LONGEST_TEXT].strip(), cursor=cursor[:_LONGEST_TEXT]
     )
 
 
@@ -238,8 +240,8 @@ async def _suppressions_page(
         email=email,
         is_address=bool(canonical_of(email)),
         total=sum(counts.values()),
-        reasons=SUPPRESSION_REASONS,
-        names=SUPPRESSION_NAMES,
+        reasons=_SUPPRESSION_REASONS,
+        names=_SUPPRESSION_NAMES,
         error=error,
         **{"pasted": "", "reason": "", **typed},
     )
@@ -269,7 +271,7 @@ async def add_suppressions(request: Request, visitor: Member, form: Form) -> Res
 @router.post("/suppressions/remove")
 async def remove_suppression(request: Request, visitor: Member, form: Form) -> Response:
     """Take an address off the list."""
-    email = text(form, "email", most=_LONGEST)
+    email = text(form, "email", most=_LONGEST_TEXT)
     removal = parts_of(request).suppressions.remove(visitor.account_id, [email])
     return await attempt("/suppressions", removal, "The address may be sent to again.")
 

@@ -37,7 +37,7 @@ _LISTS, _RUNS = 50, 20
 _NAME: Final = 100
 _NAMELESS: Final = "List without a name"
 _SPARE: Final = UUID(int=0)  # whose slots a preview shows; only jitter depends on it
-TROUBLES: Final = {
+_TROUBLES: Final = {
     "missed": "The last run was skipped: the service was not running.",
     "still_running": "The last run was skipped: the one before it was still running.",
     "nothing_to_retry": "The last run was skipped: no row is risky any more.",
@@ -54,7 +54,7 @@ _ACTIONS: Final[Mapping[str, tuple[Callable[[ScheduleService, AccountId, UUID], 
     "run": (ScheduleService.run_now, "A run has started."),
 }
 """What is done, and what is said then."""
-RHYTHMS: Final = {
+_RHYTHMS: Final = {
     "0 6 * * *": "Every day at 06:00",
     "0 6 * * 1-5": "Monday to Friday at 06:00",
     "0 6 * * 1": "Every Monday at 06:00",
@@ -62,7 +62,7 @@ RHYTHMS: Final = {
     "0 6 1 1,4,7,10 *": "On the first day of every quarter at 06:00",
     "": "Custom (cron line)",
 }
-RECHECKS: Final = {
+_RECHECKS: Final = {
     Recheck.ALL.value: "Every address, even if asked recently",
     Recheck.STALE.value: "Addresses whose verdict is out of date",
     Recheck.RISKY.value: "Only rows that were risky last time",
@@ -72,12 +72,12 @@ OVERLAPS: Final = {
     Overlap.QUEUE.value: "Let the new run wait",
     Overlap.CANCEL_PREVIOUS.value: "Cancel the old run",
 }
-CATCH_UPS: Final = {
+_CATCH_UPS: Final = {
     CatchUp.LATEST.value: "Run the latest one",
     CatchUp.ALL.value: "Run all of the last 24 hours",
     CatchUp.NONE.value: "Skip them",
 }
-JITTERS: Final = {
+_JITTERS: Final = {
     "0": "Exactly on time",
     "300": "Up to 5 minutes later",
     "1800": "Up to 30 minutes later",
@@ -101,7 +101,7 @@ async def schedules(request: Request, visitor: Reader) -> Response:
         request,
         "schedules.html",
         schedules=[(view, in_words(view.spec.cron)) for view in found],
-        troubles=TROUBLES,
+        troubles=_TROUBLES,
         has_jobs=bool(found or recent),
     )
 
@@ -111,7 +111,7 @@ async def preview(request: Request, _: Reader) -> Response:
     """Say in words what the form would do: a fragment that the form fetches while it is filled in."""
     rhythm, cron, zone = (request.query_params.get(name, "")[:200] for name in ("rhythm", "cron", "zone"))
     try:
-        spec = ScheduleForm(rhythm=rhythm, cron=" ".join(cron.split()), zone=zone.strip()).spec()
+        spec = _ScheduleForm(rhythm=rhythm, cron=" ".join(cron.split()), zone=zone.strip()).spec()
     except MailsiftError as error:
         return render(request, "schedule_preview.html", status=200, error=error)
     now = now_of(request)
@@ -128,7 +128,7 @@ async def new(
 ) -> Response:
     """Show the form for a schedule, for the list of a job, or of one whose name has `q` in it."""
     return await _new_page(
-        request, visitor, job, ScheduleForm(zone=visitor.account_zone), q=q.strip().replace("\0", "")
+        request, visitor, job, _ScheduleForm(zone=visitor.account_zone), q=q.strip().replace("\0", "")
     )
 
 
@@ -137,7 +137,7 @@ async def new(
 async def create(request: Request, visitor: Member, form: Form) -> Response:
     """Make a schedule."""
     parts = parts_of(request)
-    filled, job_id = read_schedule(form), id_from(text(form, "job"))
+    filled, job_id = _read_schedule(form), id_from(text(form, "job"))
     try:
         spec = filled.spec()
         if filled.repair:
@@ -160,10 +160,10 @@ async def schedule(request: Request, visitor: Reader, schedule_id: UUID) -> Resp
         schedule=view,
         words=in_words(view.spec.cron),
         runs=await service.runs(visitor.account_id, schedule_id, limit=_RUNS),
-        trouble=TROUBLES.get(view.last_error, view.last_error),
-        rechecks=RECHECKS,
+        trouble=_TROUBLES.get(view.last_error, view.last_error),
+        rechecks=_RECHECKS,
         overlaps=OVERLAPS,
-        catch_ups=CATCH_UPS,
+        catch_ups=_CATCH_UPS,
     )
 
 
@@ -171,14 +171,14 @@ async def schedule(request: Request, visitor: Reader, schedule_id: UUID) -> Resp
 async def editing(request: Request, visitor: Member, schedule_id: UUID) -> Response:
     """Show the form to change a schedule."""
     view = await parts_of(request).schedules.get(visitor.account_id, schedule_id)
-    return _form(request, filled_from(view.spec), schedule=view)
+    return _form(request, _filled_from(view.spec), schedule=view)
 
 
 @router.post("/{schedule_id:uuid}/edit")
 async def edit(request: Request, visitor: Member, schedule_id: UUID, form: Form) -> Response:
     """Change a schedule."""
     parts = parts_of(request)
-    filled = read_schedule(form)
+    filled = _read_schedule(form)
     view = await parts.schedules.get(visitor.account_id, schedule_id)
     try:
         wanted = filled.spec()
@@ -188,7 +188,7 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID, form: Form)
             lambda before: replace(
                 wanted,
                 options=replace(before.options or JobOptions(), repair=filled.repair),
-                ends_at=before.ends_at if filled.ends_as(filled_from(before)) else wanted.ends_at,
+                ends_at=before.ends_at if filled.ends_as(_filled_from(before)) else wanted.ends_at,
             ),
         )
     except MailsiftError as error:
@@ -217,7 +217,7 @@ async def _new_page(
     request: Request,
     visitor: Visitor,
     job_id: UUID | None,
-    filled: ScheduleForm,
+    filled: _ScheduleForm,
     *,
     q: str = "",
     error: MailsiftError | None = None,
@@ -231,16 +231,16 @@ async def _new_page(
     if job_id is not None and str(job_id) not in dict(lists):
         job = await parts.jobs.get(visitor.account_id, JobId(job_id))
         lists.append((str(job.id), job.name or _NAMELESS))
-    offered = ListChoices(lists, str(job_id or ""), q, more=bool(page.next_cursor))
+    offered = _ListChoices(lists, str(job_id or ""), q, more=bool(page.next_cursor))
     return _form(request, filled, offered=offered, error=error)
 
 
 def _form(
     request: Request,
-    filled: ScheduleForm,
+    filled: _ScheduleForm,
     *,
     schedule: ScheduleView | None = None,
-    offered: ListChoices | None = None,
+    offered: _ListChoices | None = None,
     error: MailsiftError | None = None,
 ) -> Response:
     return render(
@@ -248,19 +248,19 @@ def _form(
         "schedule_form.html",
         filled=filled,
         schedule=schedule,
-        offered=offered or ListChoices(),
-        rhythms=RHYTHMS,
-        rechecks=RECHECKS,
+        offered=offered or _ListChoices(),
+        rhythms=_RHYTHMS,
+        rechecks=_RECHECKS,
         overlaps=OVERLAPS,
-        catch_ups=CATCH_UPS,
-        jitters=with_this(JITTERS, filled.jitter, "Up to {} seconds later"),
-        failures=with_this(FAILURES, filled.failures, "{} failed runs in a row"),
+        catch_ups=_CATCH_UPS,
+        jitters=_with_this(_JITTERS, filled.jitter, "Up to {} seconds later"),
+        failures=_with_this(FAILURES, filled.failures, "{} failed runs in a row"),
         error=error,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class ListChoices:
+class _ListChoices:
     """The jobs whose lists can be chosen: id and words, the one that is, and what they were found by."""
 
     lists: Sequence[tuple[str, str]] = ()
@@ -270,7 +270,7 @@ class ListChoices:
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleForm:
+class _ScheduleForm:
     """The fields as texts, as they are shown again when something is wrong with them."""
 
     name: str = ""
@@ -285,7 +285,7 @@ class ScheduleForm:
     ends: str = ""
     repair: bool = False
 
-    def ends_as(self, other: ScheduleForm) -> bool:
+    def ends_as(self, other: _ScheduleForm) -> bool:
         """Say whether both end on the same day: the end need not be that day's, and then stays."""
         return (self.ends, self.zone) == (other.ends, other.zone)
 
@@ -296,8 +296,8 @@ class ScheduleForm:
             MailsiftError: `schedule_cron_invalid`, `schedule_zone_invalid`, `bad_option`.
         """
         if self.rhythm and self.cron not in {"", self.rhythm}:
-            chosen = RHYTHMS.get(self.rhythm, self.rhythm)
-            text = f"“{chosen}” is chosen, and a cron line typed: choose “{RHYTHMS['']}”, or empty the line."
+            chosen = _RHYTHMS.get(self.rhythm, self.rhythm)
+            text = f"“{chosen}” is chosen, and a cron line typed: choose “{_RHYTHMS['']}”, or empty the line."
             raise MailsiftError("bad_option", text)
         cron = self.rhythm or self.cron
         check_cron(cron, self.zone)
@@ -314,16 +314,16 @@ class ScheduleForm:
         )
 
 
-def read_schedule(form: FormData) -> ScheduleForm:
+def _read_schedule(form: FormData) -> _ScheduleForm:
     """Return the fields of the form."""
-    return ScheduleForm(
+    return _ScheduleForm(
         name=text(form, "name"),
-        rhythm=choice(form, "rhythm", RHYTHMS),
+        rhythm=choice(form, "rhythm", _RHYTHMS),
         cron=" ".join(text(form, "cron").split()),
         zone=text(form, "zone", most=64),
-        recheck=choice(form, "recheck", RECHECKS),
+        recheck=choice(form, "recheck", _RECHECKS),
         overlap=choice(form, "overlap", OVERLAPS),
-        catch_up=choice(form, "catch_up", CATCH_UPS),
+        catch_up=choice(form, "catch_up", _CATCH_UPS),
         jitter=_whole_number(form, "jitter"),
         failures=_whole_number(form, "failures"),
         ends=text(form, "ends", most=10),
@@ -331,9 +331,9 @@ def read_schedule(form: FormData) -> ScheduleForm:
     )
 
 
-def filled_from(spec: ScheduleSpec) -> ScheduleForm:
+def _filled_from(spec: ScheduleSpec) -> _ScheduleForm:
     """Return the form of a schedule that exists."""
-    filled = ScheduleForm(
+    filled = _ScheduleForm(
         name=spec.name,
         zone=spec.zone,
         recheck=spec.recheck.value,
@@ -344,11 +344,11 @@ def filled_from(spec: ScheduleSpec) -> ScheduleForm:
         ends=in_zone(spec.ends_at, spec.zone).date().isoformat() if spec.ends_at else "",
         repair=bool(spec.options and spec.options.repair),
     )
-    known = spec.cron in RHYTHMS
+    known = spec.cron in _RHYTHMS
     return replace(filled, rhythm=spec.cron if known else "", cron="" if known else spec.cron)
 
 
-def with_this(known: dict[str, str], value: str, words: str) -> list[tuple[str, str]]:
+def _with_this(known: dict[str, str], value: str, words: str) -> list[tuple[str, str]]:
     """Return the choices of a field, with the value it has by other ways among them."""
     return [*known.items(), *([] if value in known else [(value, words.format(value))])]
 

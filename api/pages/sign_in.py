@@ -48,7 +48,7 @@ async def _form(request: Request) -> FormData:
     return await read_form(request)
 
 
-SignInForm = Annotated[FormData, Depends(_form)]
+_SignInForm = Annotated[FormData, Depends(_form)]
 """A form of who may be signed in or not."""
 
 
@@ -61,7 +61,7 @@ async def login(request: Request, next: str = "", ended: bool = False) -> Respon
 
 
 @router.post("/login")
-async def sign_in(request: Request, form: SignInForm) -> Response:
+async def sign_in(request: Request, form: _SignInForm) -> Response:
     """Sign in."""
     email, goal = text(form, "email", most=1_000), text(form, "next", most=LONGEST_GOAL)
     try:
@@ -78,7 +78,7 @@ async def sign_in(request: Request, form: SignInForm) -> Response:
 
 
 @router.post("/login/code")
-async def sign_in_with_code(request: Request, form: SignInForm) -> Response:
+async def sign_in_with_code(request: Request, form: _SignInForm) -> Response:
     """Sign in who has typed the right password already."""
     goal, code = text(form, "next", most=LONGEST_GOAL), text(form, "code", most=100)
     try:
@@ -167,7 +167,7 @@ async def welcome(request: Request, token: str = "") -> Response:
 
 
 @router.post("/welcome")
-async def first_owner(request: Request, form: SignInForm) -> Response:
+async def first_owner(request: Request, form: _SignInForm) -> Response:
     """Make the first owner."""
     token, account, email = (text(form, name, most=1_000) for name in ("token", "account", "email"))
     try:
@@ -191,7 +191,7 @@ async def invitation(request: Request, token: str = "") -> Response:
 
 
 @router.post("/invite")
-async def accept(request: Request, form: SignInForm) -> Response:
+async def accept(request: Request, form: _SignInForm) -> Response:
     """Take an invitation: as who is signed in, or with a password."""
     visitor = visitor_known(request)
     token = text(form, "token", most=1_000)
@@ -215,7 +215,7 @@ async def forgotten(request: Request, token: str = "") -> Response:
 
 
 @router.post("/password")
-async def set_password(request: Request, form: SignInForm) -> Response:
+async def set_password(request: Request, form: _SignInForm) -> Response:
     """Set a new password; every session of the person ends."""
     token = text(form, "token", most=1_000)
     view = await _link_for(request, token, LinkKind.PASSWORD)

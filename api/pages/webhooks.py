@@ -27,14 +27,14 @@ ASKED: Final = {kind.value: EVENT_WORDS[kind] for kind in EventType if kind in O
 EVENTS: Final = {
     kind.value: words for kind, words in EVENT_WORDS.items() if kind not in {*ON_REQUEST, EventType.TEST}
 }
-SAMPLES: Final = {
+_SAMPLES: Final = {
     SimulatedEvent.WEBHOOK.value: "Send a plain test",
     SimulatedEvent.SUCCESS.value: "Send a completed job",
     SimulatedEvent.FAILED.value: "Send a failed job",
 }
 OVERLAPS: Final = {"0": "Not at all", "3600": "For 1 hour", "86400": "For 24 hours", "604800": "For 7 days"}
 _PAGE: Final = 25
-SPANS: Final = {"1": "the last day", "7": "the last 7 days", "30": "the last 30 days"}
+_SPANS: Final = {"1": "the last day", "7": "the last 7 days", "30": "the last 30 days"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ async def webhook(
         deliveries=deliveries,
         tested=tested,
         outcome=outcome[-1] if outcome else None,
-        samples=SAMPLES,
+        samples=_SAMPLES,
         overlaps=list(OVERLAPS.items()),
     )
 
@@ -174,7 +174,7 @@ async def delete(request: Request, visitor: Member, webhook_id: UUID, _form: For
 @router.post("/{webhook_id:uuid}/test")
 async def test(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
     """Send a simulated event now."""
-    sample, here = SimulatedEvent(choice(form, "sample", SAMPLES)), f"/webhooks/{webhook_id}"
+    sample, here = SimulatedEvent(choice(form, "sample", _SAMPLES)), f"/webhooks/{webhook_id}"
     test = parts_of(request).webhooks.test(visitor.account_id, webhook_id, sample)
     return await attempt(here, test, lambda outcome: see(f"{here}?tested={outcome.delivery_id}"))
 
@@ -224,7 +224,7 @@ async def deliveries(
         deliveries=found[:_PAGE],
         following=found[_PAGE - 1].id if len(found) > _PAGE else None,
         before=before,
-        spans=list(SPANS.items()),
+        spans=list(_SPANS.items()),
     )
 
 
@@ -252,9 +252,9 @@ async def redeliver(request: Request, visitor: Member, delivery_id: UUID, _form:
 @router.post("/{webhook_id:uuid}/redeliver")
 async def redeliver_failed(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
     """Send everything the webhook missed."""
-    days = choice(form, "days", SPANS)
+    days = choice(form, "days", _SPANS)
     since = now_of(request) - timedelta(days=int(days))
     service = parts_of(request).webhooks
     change = service.resend(visitor.account_id, webhook_id, since=since, also_unqueued=True)
-    done = f"What was missed in {SPANS[days]} is sent."
+    done = f"What was missed in {_SPANS[days]} is sent."
     return await attempt(f"/webhooks/{webhook_id}/deliveries", change, done)

@@ -62,8 +62,8 @@ def size(count: float | None) -> str:
 
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-_UNITS: Final = ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"), (1, "second"))
-_PAIRS: Final = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s"))
+_TIME_UNITS: Final = ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"), (1, "second"))
+_TIME_UNIT_PAIRS: Final = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s"))
 
 
 def duration(seconds: float | None) -> str:
@@ -73,7 +73,7 @@ def duration(seconds: float | None) -> str:
     if 0.0005 < seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     whole = max(0, round(seconds))
-    for large, large_name, small, small_name in _PAIRS:
+    for large, large_name, small, small_name in _TIME_UNIT_PAIRS:
         if whole >= large:
             rest = whole % large // small
             return f"{whole // large} {large_name}" + (f" {rest} {small_name}" if rest else "")
@@ -88,7 +88,7 @@ def roughly(seconds: float) -> str:
 
 def date_time(at: datetime | None, otherwise: str = NOTHING, zone: str = DEFAULT) -> str:
     """Write a time as clocks of a zone show it, 21 Nov 2026, 05:31 CET; UTC is told on hover."""
-    return otherwise if at is None else _time(at.astimezone(UTC), local_text(at, zone))
+    return otherwise if at is None else _time_tag(at.astimezone(UTC), local_text(at, zone))
 
 
 @pass_context
@@ -112,18 +112,18 @@ def ago(context: Context, at: datetime | None, otherwise: str = NOTHING) -> str:
     seconds = (now - at).total_seconds()
     distance = _distance(seconds if seconds > 0 else 60 * round(-seconds / 60) if seconds < -60 else -seconds)
     text = "just now" if abs(seconds) < 5 else f"{distance} ago" if seconds > 0 else f"in {distance}"
-    return _time(at.astimezone(UTC), text)
+    return _time_tag(at.astimezone(UTC), text)
 
 
 def _distance(seconds: float) -> str:
-    for length, name in _UNITS:
+    for length, name in _TIME_UNITS:
         count = int(seconds // length)
         if count:
             return f"{count} {name}{'' if count == 1 else 's'}"
     return "1 second"
 
 
-def _time(at: datetime, text: str) -> Markup:
+def _time_tag(at: datetime, text: str) -> Markup:
     exact = f"{at:%Y-%m-%d %H:%M:%S} UTC"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         at.isoformat(timespec="seconds"), exact, text
@@ -260,12 +260,13 @@ OPERATORS_DO: Final[Mapping[str, str]] = {
 """What an operator can do about a result."""
 
 
+_GENERAL: Final = frozenset(row.suggestion for row in VERDICT_ROWS)
+
+
 def own_suggestion(suggestion: str) -> str:
     """Return what is suggested for this very address, "" for what is said of every such result."""
     return "" if suggestion in _GENERAL else suggestion
 
-
-_GENERAL: Final = frozenset(row.suggestion for row in VERDICT_ROWS)
 
 TIERS: Final = (
     (Tier.SEND, Status.VALID, "Safe to send", "We found nothing wrong with these."),
@@ -353,13 +354,13 @@ def provider_name(key: str) -> str:
     return _PROVIDERS.get(key) or (key if "." in key else key.replace("_", " ").title())
 
 
+_PROVIDER_KEYS: Final = {name.lower(): key for key, name in _PROVIDERS.items()}
+
+
 def provider_key(typed: str) -> str:
     """Return the key of the provider that people call so; a key or a domain is its own."""
     name = typed.strip().lower()
     return _PROVIDER_KEYS.get(name) or (name if "." in name else name.replace(" ", "_"))
-
-
-_PROVIDER_KEYS: Final = {name.lower(): key for key, name in _PROVIDERS.items()}
 
 
 def time_lines(lines: Sequence[EtaLine], most: int = 3) -> list[str]:
@@ -381,10 +382,10 @@ def _time_line(line: EtaLine) -> str:
     if not line.rate:
         return f"{name} is on hold until an operator releases it: {count}."
     shared = f", shared with {counted(line.jobs, 'other job')}" if line.jobs else ""
-    return f"{name} takes {_pace(line.rate)} from us{shared}: {count}{about}{again}."
+    return f"{name} takes {_pace_text(line.rate)} from us{shared}: {count}{about}{again}."
 
 
-def _pace(rate: float) -> str:
+def _pace_text(rate: float) -> str:
     if rate >= 1:
         return f"{number(round(rate, 1) if rate < 10 else round(rate))} a second"
     return f"{number(max(1, round(rate * 60)))} a minute"
@@ -395,7 +396,7 @@ def waits(waiting: Sequence[Waiting], zone: str = DEFAULT) -> list[str]:
     by_reason: dict[str, list[Waiting]] = {}
     for wait in waiting:
         by_reason.setdefault(wait.reason, []).append(wait)
-    return [_sentence(reason, some, zone) for reason, some in by_reason.items()]
+    return [_wait_sentence(reason, some, zone) for reason, some in by_reason.items()]
 
 
 def waits_beyond_rates(waiting: Sequence[Waiting], zone: str = DEFAULT) -> list[str]:
@@ -424,7 +425,7 @@ _OWN_WAITS: Final = {
 }
 
 
-def _sentence(reason: str, some: list[Waiting], zone: str) -> str:
+def _wait_sentence(reason: str, some: list[Waiting], zone: str) -> str:
     count = sum(wait.addresses for wait in some)
     keys = [wait.throttle_key for wait in some if len(wait.throttle_key) > 1]
     first, last = (end(wait.until for wait in some).astimezone(zone_named(zone)) for end in (min, max))

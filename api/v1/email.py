@@ -40,7 +40,7 @@ from mailsift.pipeline.single import SingleOptions
 from mailsift.pipeline.tiers import Tier, TierPolicy, reason_of, tier_of
 from mailsift.pipeline.verdict import MEANINGS, Result, Status
 
-LONGEST_MS: Final = 60_000
+_LONGEST_MS: Final = 60_000
 MOST: Final = 100
 """Addresses in a batch; longer lists are jobs."""
 _APPLIED: Final = {"Preference-Applied": "return=minimal"}  # RFC 7240
@@ -62,7 +62,7 @@ class ValidationOptions(RequestModel):
     deadline_ms: Whole = Field(
         default=10_000,
         ge=100,
-        le=LONGEST_MS,
+        le=_LONGEST_MS,
         description="if time runs out, the verdict is risky, not an error",
     )
     max_age: Annotated[float, Field(ge=0, le=YEAR), AMOUNT] | None = Field(default=None, description=MAX_AGE)
@@ -168,12 +168,12 @@ class DirectRoute(OnceRoute):
 
         async def handle(request: Request) -> Response:
             caller = await _needed.authenticate(request)
-            return await validate_email(request, await read_request(request), caller)
+            return await validate_email(request, await _read_request(request), caller)
 
         return handle
 
 
-async def read_request(request: Request) -> SingleRequest:
+async def _read_request(request: Request) -> SingleRequest:
     """Return what a request asks for.
 
     Raises:

@@ -1,6 +1,6 @@
 """What really happened, below /v1: outcomes and the receivers of mail senders, suppressions, the policy.
 
-The policy is what the account wants done with verdicts and outcomes.
+The policy says what the account wants done with verdicts and outcomes.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from mailsift.storage.sql.outcomes import ReceiverRow
 
 router = v1_router("/outcomes", "outcomes")
 policy_router = v1_router("/policy", "policy")
+suppressions_router = v1_router("/suppressions", "suppressions")
 receiving_router = APIRouter(prefix="/receivers", include_in_schema=False)
 
-suppressions_router = v1_router("/suppressions", "suppressions")
 _FILE_TYPES: Final = (
     "application/json",
     "application/x-ndjson",
@@ -52,21 +52,23 @@ _FILE_TYPES: Final = (
     "application/octet-stream",
 )
 _TEXT_BYTES: Final = 1 << 20
-
-_FILE: Final = {"type": "string", "format": "binary", "minLength": 1}
-FILE_BODY: Final[dict[str, Any]] = {
+_FILE_SCHEMA: Final = {"type": "string", "format": "binary", "minLength": 1}
+_FILE_BODY: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
         "content": {
             "application/octet-stream": {
-                "schema": {**_FILE, "description": "the file itself, also as " + ", ".join(_FILE_TYPES[:-1])},
+                "schema": {
+                    **_FILE_SCHEMA,
+                    "description": "the file itself, also as " + ", ".join(_FILE_TYPES[:-1]),
+                },
                 "example": "email,event\njane@example.com,delivered\n",
             },
             FORM: {
                 "schema": {
                     "type": "object",
                     "required": ["file"],
-                    "properties": {"file": _FILE},
+                    "properties": {"file": _FILE_SCHEMA},
                     "additionalProperties": False,
                 }
             },
@@ -74,7 +76,7 @@ FILE_BODY: Final[dict[str, Any]] = {
     }
 }
 """How a file in a request is described."""
-FILE_ERRORS: Final = (
+_FILE_ERRORS: Final = (
     "unsupported_media_type",
     "empty_file",
     "unsupported_format",
@@ -87,7 +89,7 @@ FILE_ERRORS: Final = (
 
 
 @asynccontextmanager
-async def file_of(request: Request) -> AsyncIterator[Path]:
+async def _file_of(request: Request) -> AsyncIterator[Path]:
     """Give the body, or the file of a form, as a file of our own."""
     kind = media_type(request)
     if kind == FORM:
@@ -115,12 +117,12 @@ class TakenResponse(ViewModel):
 
 @router.post(
     "",
-    openapi_extra=FILE_BODY,
-    **operation("Tell what happened", TakenResponse, *FILE_ERRORS, "no_outcome_column"),
+    openapi_extra=_FILE_BODY,
+    **operation("Tell what happened", TakenResponse, *_FILE_ERRORS, "no_outcome_column"),
 )
 async def create_outcomes(request: Request, caller: Writer) -> JSONResponse:
     """Import a file of outcomes: CSV, JSON, JSON lines or Parquet (columns are recognised), or bounces."""
-    async with file_of(request) as path:
+    async with _file_of(request) as path:
         taken = await parts_of(request).outcomes.import_file(caller.account_id, path)
     return answer(TakenResponse.model_validate(taken), "The outcomes were taken.")
 
@@ -327,12 +329,12 @@ async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: 
 
 @suppressions_router.post(
     "/import",
-    openapi_extra=FILE_BODY,
-    **operation("Add a file of addresses not to send to", TakenResponse, *FILE_ERRORS),
+    openapi_extra=_FILE_BODY,
+    **operation("Add a file of addresses not to send to", TakenResponse, *_FILE_ERRORS),
 )
 async def import_suppressions(request: Request, caller: Writer) -> JSONResponse:
     """Import a file: ours, Amazon SES's or SendGrid's, CSV or JSON; its columns are recognised."""
-    async with file_of(request) as path:
+    async with _file_of(request) as path:
         taken = await parts_of(request).suppressions.import_file(caller.account_id, path)
     return answer(TakenResponse.model_validate(taken), "The addresses are on the list.")
 

@@ -40,7 +40,7 @@ Day = Annotated[date, BeforeValidator(_day_text_only)]
 Until = Annotated[Day | None, Query(description="last day (UTC); else today")]
 
 
-def days_between(
+def _days_between(
     since: date | None, until: date | None, *, now: float, usual: int, most: int, code: str
 ) -> tuple[date, date]:
     """Return the first and the last day that are meant: the `usual` last ones where nothing is said.
@@ -88,7 +88,7 @@ async def get_usage(
 ) -> JSONResponse:
     """Show what the account used by day (UTC) and mode; single addresses are counted within seconds."""
     parts = parts_of(request)
-    first, last = days_between(
+    first, last = _days_between(
         since, until, now=parts.clock(), usual=30, most=366, code="usage_range_invalid"
     )
     found = await parts.usage.days(caller.account_id, first, last)
@@ -188,7 +188,7 @@ async def get_accuracy(
 ) -> Response:
     """Show how often the verdicts of these days were right; an outcome counts for the day of the verdict."""
     parts = parts_of(request)
-    first, last = days_between(
+    first, last = _days_between(
         since, until, now=parts.clock(), usual=90, most=731, code="accuracy_range_invalid"
     )
     groups = tuple(dict.fromkeys(by or ()))

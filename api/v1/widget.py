@@ -70,13 +70,13 @@ _SCRIPT: Final = {
 _Short = Annotated[str, StringConstraints(max_length=200)]
 
 
-class Load(RequestModel):
+class WidgetSessionRequest(RequestModel):
     """A page wants to check addresses."""
 
     key: _Short
 
 
-class Check(Load):
+class WidgetCheckRequest(WidgetSessionRequest):
     """A page asks about one address."""
 
     token: _Short
@@ -99,7 +99,7 @@ async def preflight(request: Request) -> Response:
 
 
 @router.post("/v1/widget/session")
-async def widget_session(request: Request, wanted: Load) -> JSONResponse:
+async def widget_session(request: Request, wanted: WidgetSessionRequest) -> JSONResponse:
     """Return a token for this page load."""
     visit = await _visit(request, wanted.key)
     token = await parts_of(request).widget.open(visit)
@@ -107,7 +107,7 @@ async def widget_session(request: Request, wanted: Load) -> JSONResponse:
 
 
 @router.post("/v1/widget/check")
-async def widget_check(request: Request, wanted: Check) -> JSONResponse:
+async def widget_check(request: Request, wanted: WidgetCheckRequest) -> JSONResponse:
     """Say whether mail can go there as far as everybody may know, and what was probably meant."""
     visit = await _visit(request, wanted.key)
     parts = parts_of(request)
@@ -147,8 +147,8 @@ def _readable_by(origin: str) -> dict[str, str]:
 
 public_keys_router = v1_router("/public-keys", "public keys")
 
-KeyWriter = Annotated[Caller, Depends(RequireScope(Scope.PUBLIC_KEYS))]
-Origins = Annotated[
+_KeyWriter = Annotated[Caller, Depends(RequireScope(Scope.PUBLIC_KEYS))]
+_Origins = Annotated[
     list[Annotated[str, StringConstraints(max_length=300)]],
     Field(
         min_length=1,
@@ -157,7 +157,7 @@ Origins = Annotated[
         examples=[["https://www.example.com"]],
     ),
 ]
-ChecksAMinute = Annotated[int, Field(ge=1, le=MOST_CHECKS_A_MINUTE), WHOLE]
+_ChecksAMinute = Annotated[int, Field(ge=1, le=MOST_CHECKS_A_MINUTE), WHOLE]
 _CHECKS_TEXT = f"checks a minute at most, of all visitors together; null = {CHECKS_A_MINUTE:,}"
 
 
@@ -189,17 +189,17 @@ class PublicKeysResponse(PageResponse):
 class PublicKeyRequest(RequestModel):
     """A public key to be."""
 
-    origins: Origins
+    origins: _Origins
     name: ShortText = ""
-    checks_per_minute: ChecksAMinute | None = Field(default=None, description=_CHECKS_TEXT)
+    checks_per_minute: _ChecksAMinute | None = Field(default=None, description=_CHECKS_TEXT)
 
 
 class PublicKeyUpdateRequest(RequestModel):
     """What to change; what is left out stays."""
 
-    origins: Origins | None = None
+    origins: _Origins | None = None
     name: ShortText | None = None
-    checks_per_minute: ChecksAMinute | None = Field(default=None, description=_CHECKS_TEXT)
+    checks_per_minute: _ChecksAMinute | None = Field(default=None, description=_CHECKS_TEXT)
 
     def changed(self, row: KeyRow) -> KeyRow:
         """Return the key with what was given."""
@@ -211,7 +211,7 @@ class PublicKeyUpdateRequest(RequestModel):
     status_code=201,
     **operation("Make a public key", NewPublicKeyResponse, "bad_origin", "public_key_limit"),
 )
-async def create_public_key(request: Request, wanted: PublicKeyRequest, caller: KeyWriter) -> JSONResponse:
+async def create_public_key(request: Request, wanted: PublicKeyRequest, caller: _KeyWriter) -> JSONResponse:
     """Create a key for pages of these origins; it opens the checks of the widget and nothing else."""
     minted = await parts_of(request).keys.create_public(
         caller, name=wanted.name, origins=wanted.origins, checks_per_minute=wanted.checks_per_minute
@@ -223,7 +223,7 @@ async def create_public_key(request: Request, wanted: PublicKeyRequest, caller: 
 
 @public_keys_router.get("", **operation("List public keys", PublicKeysResponse, "bad_cursor"))
 async def list_public_keys(
-    request: Request, caller: KeyWriter, limit: Limit = 100, cursor: Cursor = ""
+    request: Request, caller: _KeyWriter, limit: Limit = 100, cursor: Cursor = ""
 ) -> JSONResponse:
     """List the public keys that are still valid, oldest first."""
     rows = await parts_of(request).keys.public_keys(caller.account_id)
@@ -235,7 +235,7 @@ async def list_public_keys(
 @public_keys_router.get(
     "/{public_key_id:uuid}", **operation("Look at a public key", PublicKeyResponse, "key_not_found")
 )
-async def get_public_key(request: Request, caller: KeyWriter, public_key_id: UUID) -> JSONResponse:
+async def get_public_key(request: Request, caller: _KeyWriter, public_key_id: UUID) -> JSONResponse:
     """Return a public key."""
     row = await parts_of(request).keys.public_key(caller.account_id, public_key_id)
     return answer(PublicKeyResponse.model_validate(_key_fields(row)))
@@ -246,7 +246,7 @@ async def get_public_key(request: Request, caller: KeyWriter, public_key_id: UUI
     **operation("Change a public key", PublicKeyResponse, "key_not_found", "bad_origin"),
 )
 async def update_public_key(
-    request: Request, wanted: PublicKeyUpdateRequest, caller: KeyWriter, public_key_id: UUID
+    request: Request, wanted: PublicKeyUpdateRequest, caller: _KeyWriter, public_key_id: UUID
 ) -> JSONResponse:
     """Change a public key's origins, limit or name; pages need no new key."""
     row = await parts_of(request).keys.change_public(caller.account_id, public_key_id, wanted.changed)
@@ -254,7 +254,7 @@ async def update_public_key(
 
 
 @public_keys_router.delete("/{public_key_id:uuid}", **operation("Revoke a public key", None, "key_not_found"))
-async def revoke_public_key(request: Request, caller: KeyWriter, public_key_id: UUID) -> JSONResponse:
+async def revoke_public_key(request: Request, caller: _KeyWriter, public_key_id: UUID) -> JSONResponse:
     """Revoke a public key now; forms that use it continue without checks."""
     await parts_of(request).keys.revoke_public(caller.account_id, public_key_id)
     return answer(None, "The public key is revoked.")

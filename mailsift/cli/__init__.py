@@ -18,81 +18,81 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
-from mailsift.cli.streams import let_go, open_what_is_closed
+from mailsift.cli.streams import let_go, open_what_is_closed, printable
 from mailsift.lazy_import import UNASKED, import_lazily, leave_out, loading, without
 from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError, lacks_threads
 
-EXIT_ERROR = 2
-EXIT_INTERRUPTED = 130
+_EXIT_ERROR = 2
+_EXIT_INTERRUPTED = 130
 
 
-class CommandRow(NamedTuple):
+class _CommandRow(NamedTuple):
     """Where a command is, a function or a Typer application with commands of its own, and what it does."""
 
     target: str
     summary: str
 
 
-COMMANDS: Final[Mapping[str, CommandRow]] = {
-    "run": CommandRow(
+COMMANDS: Final[Mapping[str, _CommandRow]] = {
+    "run": _CommandRow(
         "mailsift.cli.run:run", "Validate a list and write it back with a verdict on every row."
     ),
-    "check": CommandRow("mailsift.cli.check:check", "Check addresses now and print their verdicts."),
-    "jobs": CommandRow(
+    "check": _CommandRow("mailsift.cli.check:check", "Check addresses now and print their verdicts."),
+    "jobs": _CommandRow(
         "mailsift.cli.jobs:jobs_app", "List, show, resume, pause, cancel and retry jobs; fetch their results."
     ),
-    "schedules": CommandRow(
+    "schedules": _CommandRow(
         "mailsift.cli.jobs:schedules_app", "Create, list, run, pause, resume and delete schedules."
     ),
-    "serve": CommandRow(
+    "serve": _CommandRow(
         "mailsift.cli.serve:serve",
         "Serve the API and work on its jobs; starts PostgreSQL and Valkey too when none are configured.",
     ),
-    "api": CommandRow("mailsift.cli.serve:api", "Serve the API alone; `mailsift worker` runs beside it."),
-    "mcp": CommandRow(
+    "api": _CommandRow("mailsift.cli.serve:api", "Serve the API alone; `mailsift worker` runs beside it."),
+    "mcp": _CommandRow(
         "mailsift.cli.serve:mcp",
         "Serve an assistant over standard input and output (Model Context Protocol).",
     ),
-    "keys": CommandRow("mailsift.cli.accounts:keys_app", "Create, list, roll and revoke API keys."),
-    "users": CommandRow(
+    "keys": _CommandRow("mailsift.cli.accounts:keys_app", "Create, list, roll and revoke API keys."),
+    "users": _CommandRow(
         "mailsift.cli.accounts:users_app", "Add, list and remove the people who sign in to the pages."
     ),
-    "suppressions": CommandRow(
+    "suppressions": _CommandRow(
         "mailsift.cli.outcomes:suppressions_app", "Manage the addresses an account may not send to."
     ),
-    "outcomes": CommandRow("mailsift.cli.outcomes:outcomes_app", "Report what became of messages you sent."),
-    "accuracy": CommandRow(
+    "outcomes": _CommandRow("mailsift.cli.outcomes:outcomes_app", "Report what became of messages you sent."),
+    "accuracy": _CommandRow(
         "mailsift.cli.outcomes:accuracy",
         "Show how often the verdicts of an account's lists were right, with 95 % intervals.",
     ),
-    "accounts": CommandRow("mailsift.cli.accounts:accounts_app", "Delete accounts."),
-    "ops": CommandRow(
+    "accounts": _CommandRow("mailsift.cli.accounts:accounts_app", "Delete accounts."),
+    "ops": _CommandRow(
         "mailsift.cli.ops:ops_app",
         "The operator console in the terminal: what flows, what does not, and why.",
     ),
-    "worker": CommandRow(
+    "worker": _CommandRow(
         "mailsift.cli.operate:worker",
         "Work on jobs until stopped; SIGTERM finishes or gives back what is running.",
     ),
-    "sweeper": CommandRow(
+    "sweeper": _CommandRow(
         "mailsift.cli.operate:sweeper",
         "Clean up after dead workers, wake the others, send webhooks, start schedules; never work on lists.",
     ),
-    "migrate": CommandRow(
+    "migrate": _CommandRow(
         "mailsift.cli.operate:migrate_command",
         "Bring the database to the schema of this release; the previous release still works with it.",
     ),
-    "doctor": CommandRow(
+    "doctor": _CommandRow(
         "mailsift.cli.doctor:doctor",
         "Check the surroundings: port 25, resolver, reverse DNS, database, Redis, blobs, keys.",
     ),
-    "settings": CommandRow("mailsift.cli.operate:settings_command", "List every setting with its default."),
-    "demo": CommandRow(
+    "settings": _CommandRow("mailsift.cli.operate:settings_command", "List every setting with its default."),
+    "demo": _CommandRow(
         "mailsift.cli.demo:demo",
         "Validate a generated list in deep mode on the sandbox and compare every verdict with the truth.",
     ),
-    "sandbox": CommandRow(
+    "sandbox": _CommandRow(
         "mailsift.sandbox.server:sandbox_app",
         "A mail internet in a box: DNS and SMTP servers on loopback that know the truth.",
     ),
@@ -207,19 +207,19 @@ def main() -> None:
         _obey()
     except MailsiftError as error:
         _tell(f"{error.code}: {_sentence_of(error)}")
-        sys.exit(EXIT_ERROR)
+        sys.exit(_EXIT_ERROR)
     except UnicodeEncodeError as error:
         if error.reason != _NO_TEXT:
             raise
         _tell("bad_text: An argument or what was typed is no UTF-8.")
-        sys.exit(EXIT_ERROR)
+        sys.exit(_EXIT_ERROR)
     except KeyboardInterrupt:
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(_EXIT_INTERRUPTED)
     except BaseException as error:  # a panic of polars' is no Exception
         if isinstance(error, SystemExit | BlockingIOError) or not lacks_threads(error):
             raise
         _tell(f"no_threads: {_NO_THREADS}")
-        sys.exit(EXIT_ERROR)
+        sys.exit(_EXIT_ERROR)
     finally:
         gc.freeze()  # or the interpreter looks through everything that is loaded once more before it ends
 
@@ -254,7 +254,7 @@ def _obey() -> None:
 def _tell(line: str) -> None:
     """Say what ended the command, to who can hear it."""
     try:
-        print(f"mailsift: {line}", file=sys.stderr, flush=True)  # noqa: T201 - the command line speaks
+        print(f"mailsift: {printable(line)}", file=sys.stderr, flush=True)  # noqa: T201 - the command line speaks
     except OSError:
         let_go(sys.stderr)
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mailsift.cli.lists import follow, summary_of, wait_text, working, write
+from mailsift.cli.lists import export_job, follow_job, summary_of, wait_text, working
 from mailsift.cli.options import LOCAL_ACCOUNT, JsonOption
 from mailsift.cli.pairs import check_writable
 from mailsift.cli.service import print_json, show, with_local_account
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 _WIDE_FOR_JOBS: Final = 100
 """Columns of a terminal from which on everything fits."""
-_MOST: Final = 1_000_000
+_MOST_LISTED: Final = 1_000_000
 _JOB_COLUMNS: Final = ("job", "state", "list", "mode", "rows", "valid", "risky", "invalid", "created")
 _WIDE_JOB_COLUMNS: Final = {"mode", "created"}
 
@@ -71,7 +71,7 @@ def _with_job(job: str, work: Callable[[JobService, AccountId, JobId], Awaitable
 
 @jobs_app.command("list")
 def list_jobs(
-    *, limit: Annotated[int, typer.Option(min=1, max=_MOST)] = 20, as_json: JsonOption = False
+    *, limit: Annotated[int, typer.Option(min=1, max=_MOST_LISTED)] = 20, as_json: JsonOption = False
 ) -> None:
     """List the newest jobs."""
     views = with_local_account(lambda parts, account: parts.jobs.page(account, limit=limit)).jobs
@@ -144,9 +144,9 @@ def cancel_job(job: JobArgument) -> None:
 def write_results(job: JobArgument, *, output: OutputOption) -> None:
     """Write the results of a job; of one that has not completed, those found so far."""
     check_writable(output)
-    found = _with_job(job, lambda service, account, job_id: write(service, account, job_id, output))
+    found = _with_job(job, lambda service, account, job_id: export_job(service, account, job_id, output))
     rows = sum(found.values())
-    console.print(f"{counted(rows, 'row')}: {output}", **PLAIN)
+    console.print(f"{counted(rows, 'row')}: {as_text(str(output))}", **PLAIN)
 
 
 @jobs_app.command("resume")
@@ -181,7 +181,7 @@ def _follow(
         async with open_service(settings) as service:
             account = await service.account(LOCAL_ACCOUNT)
             started = await start(service, account, await find_job(service, account, job))
-            await follow(service, worker, account, started, output, as_json=as_json)
+            await follow_job(service, worker, account, started, output, as_json=as_json)
 
     check_writable(output)
     with working(Settings.from_env()) as (settings, worker):

@@ -1,6 +1,7 @@
-"""A list handed in, followed to its end and written: what `mailsift run` does, and others do a part of.
+"""A list handed in, its job followed to the end and its results written: what `mailsift run` does.
 
-What a person sees meanwhile, a live line and a summary at the end, goes to standard error.
+Other commands do a part of it. What a person sees meanwhile, a live line and a summary at the end, goes to
+standard error.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ async def find_lists(settings: Settings, texts: list[str]) -> list[str]:
         return await sources_of(texts, container.places.with_environment(), LOCAL_ACCOUNT)
 
 
-_SIGNS: Final = ("*", "?")
+_PATTERN_SIGNS: Final = ("*", "?")
 
 
 async def sources_of(texts: Sequence[str], places: Places, account: str) -> list[str]:
@@ -114,7 +115,7 @@ async def sources_of(texts: Sequence[str], places: Places, account: str) -> list
 
 
 async def _matches(text: str, places: Places, account: str) -> list[str]:
-    if not any(sign in text for sign in _SIGNS):
+    if not any(sign in text for sign in _PATTERN_SIGNS):
         return [text]
     if is_place(text):
         place = parse_source(text)
@@ -139,13 +140,13 @@ def pieces_of(source: str, account: AccountId, places: Places) -> AsyncIterator[
         MailsiftError: `file_not_readable`, or what a place says.
     """
     if source == PIPE:
-        return _readable("Standard input", _standard_input())
+        return _as_readable("Standard input", _standard_input())
     if is_place(source):
         return places.read(account, parse_source(source))
-    return _readable("The file", read_pieces(Path(source)))
+    return _as_readable("The file", read_pieces(Path(source)))
 
 
-async def _readable(name: str, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _as_readable(name: str, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Say that a list cannot be read before who stores it takes that for a fault of the store."""
     try:
         async for piece in pieces:
@@ -157,12 +158,14 @@ async def _readable(name: str, pieces: AsyncIterator[bytes]) -> AsyncIterator[by
 
 async def _standard_input() -> AsyncIterator[bytes]:
     descriptor = sys.stdin.fileno()
-    while data := await _unawaited(partial(os.read, descriptor, _PIECE)):
+    while data := await _in_daemon_thread(partial(os.read, descriptor, _PIECE)):
         yield data
 
 
 @asynccontextmanager
-async def read_through(source: str, account: AccountId, places: Places, scratch: Path) -> AsyncIterator[Path]:
+async def _read_through(
+    source: str, account: AccountId, places: Places, scratch: Path
+) -> AsyncIterator[Path]:
     """Give the file of a source, for as long as the block one of its own for what is none."""
     if source != PIPE and not is_place(source):
         yield Path(source)
@@ -185,10 +188,10 @@ def show_plans(sources: list[str], options: JobOptions, *, as_json: bool) -> Non
             entry = {"list": name_of(source), "addresses": found.addresses, "probes": dict(found.probes)}
             print_json({**entry, **left})
         else:
-            _show_plan(f"{name_of(source)}: " if len(plans) > 1 else "", found, options.mode)
+            _show_plan(f"{as_text(name_of(source))}: " if len(plans) > 1 else "", found, options.mode)
     if len(plans) > 1 and not as_json:
         addresses = counted(sum(plan.addresses for plan in plans), "address")
-        took = _total_text([plan.left.seconds for plan in plans])
+        took = _total_duration([plan.left.seconds for plan in plans])
         console.print(f"{len(plans)} lists, {addresses}, one after the other: {took}", **PLAIN)
 
 
@@ -197,13 +200,13 @@ async def _plans(settings: Settings, sources: list[str], options: JobOptions) ->
         places, account = container.places.with_environment(), await container.jobs.account(LOCAL_ACCOUNT)
         plans, deadline_s = [], options.deadline_s or math.inf
         for source in sources:
-            async with read_through(source, account, places, scratch_folder(settings)) as file:
+            async with _read_through(source, account, places, scratch_folder(settings)) as file:
                 plans.append(await container.plans.plan_file(account, file, options, deadline_s=deadline_s))
         return plans
 
 
 def _show_plan(name: str, found: ListPlan, mode: Mode) -> None:
-    took = _total_text([found.left.seconds])
+    took = _total_duration([found.left.seconds])
     console.print(f"{name}{counted(found.addresses, 'address')} in mode {mode.value}: {took}", **PLAIN)
     for line in found.left.lines:
         console.print(f"  {line.text}", **PLAIN)
@@ -212,9 +215,9 @@ def _show_plan(name: str, found: ListPlan, mode: Mode) -> None:
         console.print(f"  {share} are at domains whose mail servers nobody has looked up yet.", **PLAIN)
 
 
-def _total_text(seconds: list[float | None]) -> str:
+def _total_duration(seconds: list[float | None]) -> str:
     known = [one for one in seconds if one is not None]
-    return duration_text(sum(known)) if len(known) == len(seconds) else "nobody can say"
+    return _duration_text(sum(known)) if len(known) == len(seconds) else "nobody can say"
 
 
 @contextmanager
@@ -242,11 +245,11 @@ async def submit_and_follow(
         account = await service.account(LOCAL_ACCOUNT)
         pieces = pieces_of(source, account, places)
         submitted = await service.receive(account, pieces, options, source_name=name_of(source))
-        sink = sink_of(out, places, scratch_folder(settings))
-        await follow(service, worker, account, submitted.job_id, sink, as_json=as_json)
+        sink = _sink_of(out, places, scratch_folder(settings))
+        await follow_job(service, worker, account, submitted.job_id, sink, as_json=as_json)
 
 
-async def follow(
+async def follow_job(
     service: JobService,
     worker: LocalWorker,
     account: AccountId,
@@ -262,7 +265,7 @@ async def follow(
     """
     load_frames()  # what writes results, while others work
     try:
-        view = await watch(service, account, job_id, keep_alive=worker.ensure)
+        view = await watch_job(service, account, job_id, keep_alive=worker.ensure)
     except BaseException:
         # intake and finish go on by themselves next time, and all of it where nobody can be told to pause it
         with SuppressCodes("job_state_conflict", "database_unavailable"):
@@ -272,7 +275,7 @@ async def follow(
     if view.state is not JobState.COMPLETED:
         raise MailsiftError(view.error_code, view.error_detail)
     try:
-        results = await write(service, account, job_id, out)
+        results = await export_job(service, account, job_id, out)
     except (KeyboardInterrupt, asyncio.CancelledError, MailsiftError):
         _say_how_to_go_on(job_id, out)
         raise
@@ -284,7 +287,7 @@ async def follow(
 def _say_how_to_go_on(job_id: JobId, out: Path | ResultSink) -> None:
     file = out if isinstance(out, Path) else Path("results.csv")
     again = shlex.join(["mailsift", "jobs", "resume", str(job_id), "--output", str(file)])
-    console.print(f"\nStopped; nothing is lost. Continue with: {again}", **PLAIN)
+    console.print(f"\nStopped; nothing is lost. Continue with: {as_text(again)}", **PLAIN)
 
 
 _FIRST_LOOK_SECONDS = 0.05
@@ -294,7 +297,7 @@ _QUIET_SECONDS = 5.0  # between lines when nobody watches a terminal
 _RATE_WINDOW_SECONDS = 10.0
 
 
-async def watch(
+async def watch_job(
     service: JobService,
     account: AccountId,
     job_id: JobId,
@@ -310,7 +313,7 @@ async def watch(
     speed, printed_at, pause, told = Speed(), float("-inf"), _FIRST_LOOK_SECONDS, ("", "")
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while True:
-            view = await _look(service, account, job_id)
+            view = await _job_now(service, account, job_id)
             if view.finished_at is not None:
                 return view
             keep_alive()
@@ -319,7 +322,7 @@ async def watch(
             if console.is_terminal:
                 live.update(progress_bar(view, rate), refresh=True)
             elif now - printed_at >= quiet_seconds:
-                line, before = _line(view, rate), told
+                line, before = _progress_line(view, rate), told
                 told = (line.plain, view.warning)
                 if told != before:
                     printed_at = now
@@ -329,7 +332,7 @@ async def watch(
             pause = min(1.1 * pause, _POLL_SECONDS)
 
 
-async def _look(service: JobService, account: AccountId, job_id: JobId) -> JobView:
+async def _job_now(service: JobService, account: AccountId, job_id: JobId) -> JobView:
     """Return the job; while a server of ours is away, say so once and wait, as the job does, for a while."""
     away_since = 0.0
     while True:
@@ -360,11 +363,19 @@ class Speed:
         return (processed - before) / (now - since) if now > since else 0.0
 
 
+_OWN_WAITS = {
+    WAITS_FOR_STORAGE: "is a disk full, or the blob store away?",
+    WAITS_FOR_PLACE: "the place of the list or of the results isn’t answering",
+    WAITS_FOR_MEMORY: "the process that reads the list was killed",
+    WAITS_FOR_THREADS: "the machine starts no more threads or processes",
+}
+
+
 def progress_bar(view: JobView, rate: float) -> Group:
     """Return the bar, the counts and the rate, and what the job waits for."""
     bar = ProgressBar(total=max(1, view.total), completed=view.processed, width=40, pulse=not view.total)
     grid = Table.grid(padding=(0, 1))
-    grid.add_row(bar, _line(view, rate))
+    grid.add_row(bar, _progress_line(view, rate))
     waits = [
         Text(f"  waits: {wait_text(wait)}", style="dim")
         for wait in view.waiting[:3]
@@ -373,7 +384,7 @@ def progress_bar(view: JobView, rate: float) -> Group:
     return Group(grid, *_warning_lines(view), *waits)
 
 
-def _line(view: JobView, rate: float) -> Text:
+def _progress_line(view: JobView, rate: float) -> Text:
     percent = 100 * view.processed // view.total if view.total else 0
     line = Text(f"{_activity(view)}  {view.processed:,}/{view.total:,}  {percent}%  ")
     for status, count in (("valid", view.valid), ("risky", view.risky), ("invalid", view.invalid)):
@@ -397,18 +408,10 @@ def _eta(view: JobView) -> str:
     if not view.total or view.state is JobState.FINALIZING:
         return ""
     if view.time_left and view.time_left.seconds is not None:
-        return f"ETA {duration_text(view.time_left.seconds)}"
+        return f"ETA {_duration_text(view.time_left.seconds)}"
     if view.waiting:
         return f"waiting until {_clock(min(wait.until for wait in view.waiting))}"
     return ""
-
-
-_OWN_WAITS = {
-    WAITS_FOR_STORAGE: "is a disk full, or the blob store away?",
-    WAITS_FOR_PLACE: "the place of the list or of the results isn’t answering",
-    WAITS_FOR_MEMORY: "the process that reads the list was killed",
-    WAITS_FOR_THREADS: "the machine starts no more threads or processes",
-}
 
 
 def wait_text(wait: Waiting) -> str:
@@ -420,7 +423,7 @@ def wait_text(wait: Waiting) -> str:
     return f"{counted(wait.addresses, 'address')}, {wait.reason.replace('_', ' ')}{place}, {until}"
 
 
-def duration_text(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     """Write seconds as hours, minutes and seconds."""
     return str(timedelta(seconds=round(seconds)))
 
@@ -433,7 +436,7 @@ def _warning_lines(view: JobView) -> list[Text]:
     return [warning_line(view.warning)] if view.warning else []
 
 
-async def write(
+async def export_job(
     service: JobService, account: AccountId, job_id: JobId, out: Path | ResultSink
 ) -> dict[str, int]:
     """Write the job's results, whole or not at all; returns rows by result code.
@@ -454,12 +457,12 @@ def _write_file(found: Selection, out: Path) -> None:
 
     A link stays: the result goes where it leads.
     """
-    with told_where(out), partial_file((place := out.resolve()).parent) as partial:
-        export(found.results, partial, format=format_of(out), policy=found.policy)
-        partial.replace(place)
+    with _told_where(out), _partial_file((place := out.resolve()).parent) as written:
+        export(found.results, written, format=format_of(out), policy=found.policy)
+        written.replace(place)
 
 
-def sink_of(output: str, places: Places, scratch: Path) -> Path | ResultSink:
+def _sink_of(output: str, places: Places, scratch: Path) -> Path | ResultSink:
     """Return where an output leads."""
     if output == PIPE:
         return PipeSink()
@@ -472,11 +475,11 @@ class PipeSink:
 
     async def write(self, found: Selection, _account: AccountId, _job: JobId) -> None:
         """Put results there, whole or not at all."""
-        with told_where(self), tempfile.TemporaryFile() as out:  # no half a list for who reads from us
+        with _told_where(self), tempfile.TemporaryFile() as out:  # no half a list for who reads from us
             await asyncio.to_thread(export, found.results, out, format=ExportFormat.CSV, policy=found.policy)
             out.seek(0)
             sys.stdout.flush()
-            await _unawaited(partial(_copy, out, sys.stdout.fileno()))
+            await _in_daemon_thread(partial(_copy_to_descriptor, out, sys.stdout.fileno()))
 
     @override
     def __str__(self) -> str:
@@ -493,7 +496,7 @@ class PlaceSink:
 
     async def write(self, found: Selection, account: AccountId, job: JobId) -> None:
         """Put results there, whole or not at all."""
-        with told_where(self):
+        with _told_where(self):
             await self.places.write(
                 account, self.place, found.results, job=job, scratch=self.scratch, policy=found.policy
             )
@@ -508,7 +511,7 @@ ResultSink = PipeSink | PlaceSink
 
 
 @contextmanager
-def told_where(out: object) -> Iterator[None]:
+def _told_where(out: object) -> Iterator[None]:
     """Turn what a disk or a pipe says while a result is written into one line that names the result."""
     try:
         yield
@@ -522,7 +525,7 @@ def told_where(out: object) -> Iterator[None]:
 
 
 @contextmanager
-def partial_file(folder: Path) -> Iterator[Path]:
+def _partial_file(folder: Path) -> Iterator[Path]:
     """Give a new file in the folder, of a name that no other file has; it is gone afterwards, or moved."""
     descriptor, name = tempfile.mkstemp(dir=folder, prefix="mailsift-", suffix=".partial")
     os.close(descriptor)
@@ -532,13 +535,13 @@ def partial_file(folder: Path) -> Iterator[Path]:
         Path(name).unlink(missing_ok=True)
 
 
-def _copy(file: IO[bytes], descriptor: int) -> None:
+def _copy_to_descriptor(file: IO[bytes], descriptor: int) -> None:
     while piece := file.read(_PIECE):
         while piece:
             piece = piece[os.write(descriptor, piece) :]
 
 
-async def _unawaited(work: Callable[[], T]) -> T:
+async def _in_daemon_thread(work: Callable[[], T]) -> T:
     """Do what may block in a thread whose end nobody awaits: Ctrl-C need not wait for a pipe's other side.
 
     Not with the buffers of standard streams, which the interpreter locks when it ends.
@@ -575,7 +578,7 @@ def show_summary(view: JobView, results: Mapping[str, int], out: object) -> None
     console.print(
         f"{counted(view.total, 'row')}, {counted(view.duplicates, 'duplicate')}, {seconds:.1f} s ({speed})\n"
         f"Address column: {as_text(view.address_column)}\n"
-        f"Result: {out}",
+        f"Result: {as_text(str(out))}",
         **PLAIN,
     )
 

@@ -22,7 +22,7 @@ def pair(sources: list[str], output: str) -> list[tuple[str, str]]:
         MailsiftError: `bad_place`, `unknown_export_format`, `output_not_writable`, `output_is_input`.
     """
     sources = list(dict.fromkeys(sources))
-    pairs = [(source, output_of(source, output, many=len(sources) > 1)) for source in sources]
+    pairs = [(source, _output_of(source, output, many=len(sources) > 1)) for source in sources]
     for _, out in pairs:
         if is_place(out):
             sink = parse_sink(out)
@@ -59,7 +59,7 @@ def _identity(text: str) -> object:
     return found.st_dev, found.st_ino
 
 
-def output_of(source: str, output: str, *, many: bool) -> str:
+def _output_of(source: str, output: str, *, many: bool) -> str:
     """Return where the result of a source goes: what was asked for, or in that folder, which is there."""
     beside = f"{name_of(source)}.mailsift.csv"
     if not output:

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, or take no more: a full disk, a reader that is gone."""
+"""Standard streams that are closed, take no more (a full disk, a reader that is gone), or are a terminal."""
 
 from __future__ import annotations
 
@@ -53,6 +53,11 @@ def let_go(stream: IO[Any]) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+
+
+def printable(text: str) -> str:
+    """Write hostile input as text: without control characters, which a terminal obeys."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 class Watched:

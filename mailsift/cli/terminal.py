@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mailsift.cli.streams import Watched
+from mailsift.cli.streams import Watched, printable
 
 console = Console(file=cast("IO[str]", Watched()))
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
@@ -41,7 +41,7 @@ def shortened(words: str, most: int) -> Text:
 
 def as_text(text: str) -> Text:
     """Show hostile input as text: no markup, no emoji codes, no control characters."""
-    return Text("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))
+    return Text(printable(text))
 
 
 def warning_line(code: str) -> Text:

@@ -127,7 +127,7 @@ class Options(CallOptions, CheckerOptions, total=False):
     """All of both."""
 
 
-class LiveParts:
+class _LiveParts:
     """A checker's parts on their event loop."""
 
     def __init__(self, container: Container, closing: AsyncExitStack) -> None:
@@ -215,7 +215,7 @@ class Checker:
         self._lock = threading.Lock()
         self._closing = AsyncExitStack()
         self._container = Container(self._settings, self._closing, other=self._other)
-        self._running: LiveParts | None = None
+        self._running: _LiveParts | None = None
         self._stop: weakref.finalize[Any, Any] | None = None
 
     def check(self, address: str, **options: Unpack[CallOptions]) -> CheckResult:
@@ -329,7 +329,7 @@ class Checker:
             if self._closed:
                 raise _closed_error()
             if self._running is None:
-                self._running = LiveParts(self._container, self._closing)
+                self._running = _LiveParts(self._container, self._closing)
                 self._stop = weakref.finalize(self, self._running.stop)
             running = self._running
             return running.submit(

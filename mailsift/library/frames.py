@@ -36,12 +36,8 @@ class GivenFrame:
     build: Callable[[pl.DataFrame], Any]  # makes what is returned out of the verdicts, a row for each cell
 
 
-def read_addresses(addresses: Any, column: str) -> GivenFrame:
-    """Find the addresses in whatever the caller has: an iterable, or a series or frame with a column of them.
-
-    Raises:
-        MailsiftError: `not_a_list`, `column_not_found`, `no_address_column`.
-    """
+def _read_addresses(addresses: Any, column: str) -> GivenFrame:
+    """Find the addresses in what the caller has: an iterable, or a series or frame with a column of them."""
     for kind in type(addresses).__mro__:
         read = _READERS.get((kind.__module__.partition(".")[0], kind.__name__))
         if read is not None:
@@ -243,9 +239,9 @@ def number_given(addresses: Any, column: str, prefix: str) -> NumberedList:
     """Find the addresses, parse them and number the distinct ones.
 
     Raises:
-        MailsiftError: what `read_addresses` raises; `column_taken`.
+        MailsiftError: `not_a_list`, `column_not_found`, `no_address_column`, `column_taken`.
     """
-    given = read_addresses(addresses, column)
+    given = _read_addresses(addresses, column)
     taken = sorted({prefix + name for name in ("address", *VERDICTS)}.intersection(given.names))
     if taken:
         text = f"The frame has a column {taken[0]!r}: give the new ones a prefix, as in prefix='mailsift_'."

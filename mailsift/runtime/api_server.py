@@ -120,7 +120,7 @@ async def serve(
             server_header=False,
             timeout_graceful_shutdown=limits.drain_seconds,
             timeout_keep_alive=limits.idle_seconds,
-            http=partial(BoundedProtocol, limits=limits),  # type: ignore[arg-type]  # it is called, no more
+            http=partial(_BoundedProtocol, limits=limits),  # type: ignore[arg-type]  # it is called, no more
             ws="none",
             lifespan="off",  # nobody uses it, and its end is logged as an error when somebody hurries it
         )
@@ -216,7 +216,7 @@ class _Part(Enum):
     BODY = auto()
 
 
-class BoundedProtocol(HttpToolsProtocol):
+class _BoundedProtocol(HttpToolsProtocol):
     """One connection; a request that breaks a limit or is no HTTP is answered as JSON, and ends it."""
 
     def __init__(self, *, limits: RequestLimits, **connection: Any) -> None:
@@ -391,7 +391,7 @@ class _AnswerTransport:
     """
 
     def __init__(
-        self, protocol: BoundedProtocol, cycle: RequestResponseCycle, close: Callable[[], None]
+        self, protocol: _BoundedProtocol, cycle: RequestResponseCycle, close: Callable[[], None]
     ) -> None:
         self._protocol = protocol
         self._cycle: RequestResponseCycle | None = cycle  # until its head is there; they hold each other
@@ -427,7 +427,7 @@ class _OneProtocolParser(HttpRequestParser):
     requests. Java's client offers HTTP/2 with everything it sends in the clear (RFC 9110, section 7.8).
     """
 
-    def __init__(self, protocol: BoundedProtocol) -> None:
+    def __init__(self, protocol: _BoundedProtocol) -> None:
         super().__init__(protocol)
         self._protocol = protocol
         self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it

@@ -41,16 +41,15 @@ from typing_extensions import override
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
 
-STOP_SECONDS = 5.0  # after the polite signal, and again after the other
-POLL_SECONDS = 0.01
-WATCH_SECONDS = 1.0
-SOCKET_NAME_ROOM = 75  # bytes for the folder: a socket's path ends at 107 (Linux) or 103 (macOS)
-SOCKET_SAFE = re.compile(
-    r"[A-Za-z0-9._/-]+"
-)  # needs no quoting in a URL, a command line or libpq's host list
-LOG_LINES = 3
+_STOP_SECONDS = 5.0  # after the polite signal, and again after the other
+_POLL_SECONDS = 0.01
+_WATCH_SECONDS = 1.0
+_SOCKET_NAME_ROOM = 75  # bytes for the folder: a socket's path ends at 107 (Linux) or 103 (macOS)
+_SOCKET_SAFE = re.compile(r"[A-Za-z0-9._/-]+")
+"""What needs no quoting in a URL, a command line or libpq's host list."""
+_LOG_LINES = 3
 
-events = structlog.get_logger()
+_log = structlog.get_logger()
 
 
 @contextlib.contextmanager
@@ -177,13 +176,13 @@ class EmbeddedServers:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             if self._user is not None:
                 os.close(self._user)
-            while not self._leaving.wait(WATCH_SECONDS) and os.getppid() == command:
+            while not self._leaving.wait(_WATCH_SECONDS) and os.getppid() == command:
                 self._revive_all()
         finally:
             os._exit(0)
 
     def _revive_until_stopped(self) -> None:
-        while not self._leaving.wait(WATCH_SECONDS):
+        while not self._leaving.wait(_WATCH_SECONDS):
             self._revive_all()
 
     def _revive_all(self) -> None:
@@ -191,16 +190,16 @@ class EmbeddedServers:
             try:
                 self._revive(daemon)
             except (MailsiftError, OSError) as error:  # a full disk, perhaps: the next look tries again
-                events.error("embedded.down", server=daemon.name, error=str(error))
+                _log.error("embedded.down", server=daemon.name, error=str(error))
 
     def _revive(self, daemon: Daemon) -> None:
         """Start the server when none of its processes lives."""
         if self._lives(daemon):
             return
-        events.warning("embedded.died", server=daemon.name, log=str(daemon.logfile))
+        _log.warning("embedded.died", server=daemon.name, log=str(daemon.logfile))
         with _closing(_lock(self._run / "start.lock", fcntl.LOCK_EX)):
             self._ensure(daemon)
-        events.warning("embedded.restarted", server=daemon.name)
+        _log.warning("embedded.restarted", server=daemon.name)
 
     def stop(self) -> None:
         """Leave the users; the last one stops the servers. Doing it twice is harmless."""
@@ -228,7 +227,7 @@ class EmbeddedServers:
 
     def _ensure(self, daemon: Daemon) -> None:
         """Wait until the server answers, starting it once if none of its processes lives."""
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + _START_SECONDS
         logged = daemon.logfile.stat().st_size if daemon.logfile.exists() else 0
         launched = False
         while not daemon.answers():
@@ -241,7 +240,7 @@ class EmbeddedServers:
                 launched = True
                 self._launch(daemon, logged)
             else:
-                time.sleep(POLL_SECONDS)
+                time.sleep(_POLL_SECONDS)
 
     def _launch(self, daemon: Daemon, logged: int) -> None:
         with _closing(_lock(self._alive(daemon), fcntl.LOCK_EX)) as alive:
@@ -258,9 +257,9 @@ class EmbeddedServers:
                 if pid := daemon.pid():
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, daemon.stop_signals[step])
-            deadline = time.monotonic() + STOP_SECONDS
+            deadline = time.monotonic() + _STOP_SECONDS
             while any(self._lives(daemon) for daemon in living) and time.monotonic() < deadline:
-                time.sleep(POLL_SECONDS)
+                time.sleep(_POLL_SECONDS)
 
     def _alive(self, daemon: Daemon) -> Path:
         return self._run / f"{daemon.name}.alive"
@@ -273,7 +272,7 @@ class EmbeddedServers:
 def _socket_folder(run: Path) -> Path:
     """Choose the folder of the sockets: the same for every command of one home, whatever its environment."""
     plain = str(run)
-    if len(plain.encode()) <= SOCKET_NAME_ROOM and SOCKET_SAFE.fullmatch(plain):
+    if len(plain.encode()) <= _SOCKET_NAME_ROOM and _SOCKET_SAFE.fullmatch(plain):
         return run
     digest = hashlib.sha256(plain.encode()).hexdigest()[:12]
     return Path("/tmp") / f"mailsift-{os.geteuid()}-{digest}"  # noqa: S108 - checked by _private_folder
@@ -324,10 +323,10 @@ def _tail(daemon: Daemon, start: int) -> str:
         fresh = daemon.logfile.read_bytes()[start:].decode(errors="replace")
     except OSError:
         return ""
-    return " | ".join(line.strip() for line in fresh.splitlines()[-LOG_LINES:])
+    return " | ".join(line.strip() for line in fresh.splitlines()[-_LOG_LINES:])
 
 
-START_SECONDS = 60  # a big append-only file takes its time
+_START_SECONDS = 60  # a big append-only file takes its time
 POSTGRES_VERSION = 18
 SYSTEM_USER = "pgserver"
 USERS_FOLDER: Final = Path("/etc")  # where the table of users is
@@ -350,7 +349,7 @@ POSTGRES_SETTINGS = {
     "log_error_verbosity": "terse",
     "log_min_error_statement": "panic",
 }
-VALKEY_SETTINGS = {
+_VALKEY_SETTINGS = {
     "port": "0",
     "unixsocketperm": "700",
     "daemonize": "yes",
@@ -539,7 +538,7 @@ class Valkey(Daemon):
             "pidfile": self.pidfile,
             "unixsocket": self._socket,
         }
-        lines = [f"{name} {value}" for name, value in VALKEY_SETTINGS.items()]
+        lines = [f"{name} {value}" for name, value in _VALKEY_SETTINGS.items()]
         lines += [f"{name} {_quoted(path)}" for name, path in paths.items()]
         # not by a file: its name would be taken for a pattern, and where nothing fits all defaults count
         _run((str(binary), "-"), (alive,), None, told="\n".join(lines) + "\n")

@@ -21,7 +21,7 @@ import pytest
 import uvloop
 
 from mailsift.cli.demo import disagreements
-from mailsift.cli.lists import follow, working
+from mailsift.cli.lists import follow_job, working
 from mailsift.cli.options import LOCAL_ACCOUNT
 from mailsift.container import open_service
 from mailsift.jobs.views import JobOptions
@@ -183,7 +183,7 @@ def test_a_bad_file_of_any_kind_fails_its_job_with_a_code_of_its_own(
                 jobs[code] = await service.submit(account, source, options)
             for code, job_id in jobs.items():
                 with pytest.raises(MailsiftError) as refused:
-                    await follow(service, worker, account, job_id, tmp_path / "out.csv", as_json=False)
+                    await follow_job(service, worker, account, job_id, tmp_path / "out.csv", as_json=False)
                 found[code] = refused.value.code
             return found
 

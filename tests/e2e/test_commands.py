@@ -105,6 +105,14 @@ def test_a_plan_says_who_will_be_asked_and_starts_nothing(
     assert set(tmp_path.iterdir()) == {source, other}
 
 
+def test_a_plan_shows_a_hostile_name_as_text(settings: Settings, keyboard: Keyboard, tmp_path: Path) -> None:
+    sources = [tmp_path / "one.txt", tmp_path / "\x1b[2J.txt"]
+    for source in sources:
+        source.write_text("a@example.com\n")
+    said = keyboard.type(settings, "run", "--mode", "fast", *sources, "--plan").err
+    assert "\ufffd[2J.txt: 1 address in mode fast" in said
+
+
 def test_a_plan_ends_at_the_deadline(settings: Settings, keyboard: Keyboard, tmp_path: Path) -> None:
     slowly, source = tmp_path / "slowly.toml", tmp_path / "list.txt"
     slowly.write_text("[limits]\nrate = 5\nburst = 5\n")
@@ -211,6 +219,11 @@ def test_check_shows_hostile_text_as_text(settings: Settings, keyboard: Keyboard
     shown = keyboard.type(settings, "check", "--mode", "fast", "--evidence", coloured).out
     assert "\ufffd[31me\ufffd\ufffd\ufffd31m@example.com" in shown
     assert not {"\x1b", "\x07", "\u202e", "\u009b"} & set(shown)
+
+
+def test_an_error_shows_a_hostile_name_as_text(settings: Settings, keyboard: Keyboard) -> None:
+    said = keyboard.type(settings, "run", "\x1b[2J\u202e.csv").err
+    assert said.startswith("mailsift: file_not_found: There is no file \ufffd[2J\ufffd.csv. ")
 
 
 @pytest.mark.parametrize(

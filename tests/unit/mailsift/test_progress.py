@@ -112,6 +112,11 @@ def test_the_summary_names_the_file_in_one_piece(printed: io.StringIO) -> None:
     assert any(line.split() == ["deliverable", "400", "20.0", "%"] for line in lines)
 
 
+def test_the_summary_shows_a_hostile_name_as_text(printed: io.StringIO) -> None:
+    show_summary(DONE, {}, "s3://lists/\x1b[2Jlist.csv")
+    assert printed.getvalue().splitlines()[-1] == "Result: s3://lists/\ufffd[2Jlist.csv"
+
+
 def test_one_row_is_no_rows(printed: io.StringIO) -> None:
     show_summary(replace(DONE, total=1, addresses=1, processed=1), {}, "results.csv")
     assert "1 row, 0 duplicates, 12.3 s" in printed.getvalue()
@@ -173,7 +178,7 @@ class _Outage(_Looks):
 async def test_a_database_that_goes_away_is_waited_for_and_told_of_once(printed: io.StringIO) -> None:
     looks: Any = _Outage(RUNNING, None, None, None, RUNNING, None)
     ids = (RUNNING.account_id, RUNNING.id)
-    assert await lists.watch(looks, *ids, keep_alive=lambda: None, quiet_seconds=0.0) == DONE
+    assert await lists.watch_job(looks, *ids, keep_alive=lambda: None, quiet_seconds=0.0) == DONE
     assert printed.getvalue().count("isn’t responding. Nothing is lost") == 2
 
 
@@ -181,7 +186,7 @@ async def test_a_database_that_stays_away_is_an_error(monkeypatch: pytest.Monkey
     monkeypatch.setattr(lists, "_OUTAGE_SECONDS", 0.5)
     looks: Any = _Outage(RUNNING, *[None] * 9)
     with pytest.raises(MailsiftError, match="database_unavailable"):
-        await lists.watch(looks, RUNNING.account_id, RUNNING.id, keep_alive=lambda: None)
+        await lists.watch_job(looks, RUNNING.account_id, RUNNING.id, keep_alive=lambda: None)
 
 
 async def test_a_log_is_told_what_is_new_and_nothing_twice(
@@ -191,7 +196,7 @@ async def test_a_log_is_told_what_is_new_and_nothing_twice(
     monkeypatch.setattr(Speed, "update", lambda *_: 0.0)
     waits, further = (replace(RUNNING, warning="no_way_out", processed=n) for n in (500, 501))
     looks = _Looks(RUNNING, waits, waits, waits, further, replace(further, warning=""), waits)
-    await lists.watch(
+    await lists.watch_job(
         looks,  # type: ignore[arg-type]
         RUNNING.account_id,
         RUNNING.id,

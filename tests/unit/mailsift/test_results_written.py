@@ -55,11 +55,11 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_an_interrupted_export_leaves_what_was_there_before(tmp_path: Path) -> None:
     out, service, ids = tmp_path / "out.csv", Complete(), (uuid4(), uuid4())
     with pytest.raises(KeyboardInterrupt):
-        await lists.write(service, *ids, out)  # type: ignore[arg-type]  # all of a service that it needs
+        await lists.export_job(service, *ids, out)  # type: ignore[arg-type]  # all of a service that it needs
     assert names(tmp_path) == []
     out.write_text("an older result")
     with pytest.raises(KeyboardInterrupt):
-        await lists.write(service, *ids, out)  # type: ignore[arg-type]  # same
+        await lists.export_job(service, *ids, out)  # type: ignore[arg-type]  # same
     assert (names(tmp_path), out.read_text()) == ([out.name], "an older result")
 
 
@@ -76,10 +76,10 @@ async def test_who_interrupts_the_export_is_told_how_to_go_on(
     async def watch(*_: object, **__: object) -> View:
         return View()
 
-    monkeypatch.setattr(lists, "watch", watch)
+    monkeypatch.setattr(lists, "watch_job", watch)
     everything: Any = (Complete(), Worker(), uuid4(), job := uuid4(), tmp_path / "out.csv")
     with pytest.raises(KeyboardInterrupt):
-        await lists.follow(*everything, as_json=False)
+        await lists.follow_job(*everything, as_json=False)
     told = "".join(capsys.readouterr())
     assert f"mailsift jobs resume {job} --output" in told
 
@@ -93,10 +93,10 @@ async def test_who_has_lost_the_database_is_told_how_to_go_on(
     class Worker:
         ensure = None
 
-    monkeypatch.setattr(lists, "watch", away)
+    monkeypatch.setattr(lists, "watch_job", away)
     everything: Any = (SimpleNamespace(pause=away), Worker(), uuid4(), job := uuid4(), tmp_path / "out.csv")
     with pytest.raises(MailsiftError, match="database_unavailable"):
-        await lists.follow(*everything, as_json=False)
+        await lists.follow_job(*everything, as_json=False)
     assert f"mailsift jobs resume {job} --output" in "".join(capsys.readouterr())
 
 
@@ -109,7 +109,7 @@ async def test_a_disk_that_fills_up_while_the_result_is_written_is_one_line(
 
     monkeypatch.setattr(lists, "export", export)
     with pytest.raises(MailsiftError) as caught:
-        await lists.write(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
+        await lists.export_job(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
     assert (caught.value.code, names(tmp_path)) == ("output_not_writable", [])
     assert caught.value.message.endswith("out.csv cannot be written: No space left on device.")
 
@@ -132,7 +132,7 @@ async def test_a_pipe_that_takes_no_result_is_one_line(
     monkeypatch.setattr(lists, "export", export)
     monkeypatch.setattr(sys, "stdout", full_pipe[0])
     with pytest.raises(MailsiftError) as caught:
-        await lists.write(Complete(), uuid4(), uuid4(), PipeSink())  # type: ignore[arg-type]  # same
+        await lists.export_job(Complete(), uuid4(), uuid4(), PipeSink())  # type: ignore[arg-type]  # same
     assert caught.value.code == "output_not_writable"
     assert caught.value.message == f"standard output cannot be written: {full_pipe[1]}."
 
@@ -158,7 +158,7 @@ async def test_a_result_that_does_not_get_to_its_place_is_one_line(
     places: Any = Full()
     sink = PlaceSink(parse_sink("s3://lake/a.csv"), places, tmp_path)
     with pytest.raises(MailsiftError, match=told):
-        await lists.write(Complete(), uuid4(), uuid4(), sink)  # type: ignore[arg-type]  # same
+        await lists.export_job(Complete(), uuid4(), uuid4(), sink)  # type: ignore[arg-type]  # same
 
 
 async def test_a_list_that_is_called_as_a_result_in_the_making_once_was_stays(
@@ -170,7 +170,7 @@ async def test_a_list_that_is_called_as_a_result_in_the_making_once_was_stays(
     monkeypatch.setattr(lists, "export", export)
     monkeypatch.setattr(lists, "rows_by_result", lambda _: {})
     (source := tmp_path / "out.csv.partial").write_text("the list")
-    await lists.write(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
+    await lists.export_job(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
     assert source.read_text() == "the list"
     assert sorted(names(tmp_path)) == ["out.csv", "out.csv.partial"]
 
@@ -188,7 +188,7 @@ async def test_a_result_goes_where_a_link_leads(
     if older is not None:
         (folder / "latest").write_text(older)
     (out := tmp_path / "out.csv").symlink_to("shared/latest")
-    await lists.write(Complete(), uuid4(), uuid4(), out)  # type: ignore[arg-type]  # same
+    await lists.export_job(Complete(), uuid4(), uuid4(), out)  # type: ignore[arg-type]  # same
     assert out.is_symlink()
     assert (names(folder), out.read_text()) == (["latest"], "email\n")
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from uuid import uuid4
 
 import pyotp
 import pytest
 
 from mailsift.accounts.people import Role, Visitor
 from mailsift.container import Container, open_container
+from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql import people
@@ -181,6 +183,23 @@ async def test_a_code_confirms_the_secret_it_is_of(api: Api) -> None:
         with pytest.raises(MailsiftError, match="wrong_code"):
             await late
         assert not (await container.people.sessions.factors.view(visitor.user_id)).on
+
+
+async def test_an_account_that_is_deleted_meanwhile_gets_no_test_account(api: Api) -> None:
+    async with open_container(api.settings) as container:
+        with pytest.raises(MailsiftError, match="account_not_found"):
+            await container.keys.test_account(AccountId(uuid4()))
+
+
+async def test_who_is_deleted_while_they_set_up_a_second_factor_is_told_so(api: Api) -> None:
+    email = await person(api)
+    async with open_container(api.settings) as container:
+        visitor = await _visitor(container, email)
+        async with meanwhile(api, "DELETE FROM person WHERE email = :email", email=email):
+            late = asyncio.create_task(container.people.sessions.factors.enrol(visitor))
+            await wait_for_locks(api, 1)
+        with pytest.raises(MailsiftError, match="person_not_found"):
+            await late
 
 
 async def test_no_sign_in_without_a_code_outlives_the_moment_codes_are_asked_for(api: Api) -> None:
