@@ -204,7 +204,7 @@ def innermost(reply: SmtpReply, *, own: Sequence[str] = ()) -> SmtpReply:
     around speak of the sender or of us the inner reply does so, too: the sender was verified.
     """
     for _ in range(_MOST_HOPS if reply.stage is Stage.RCPT else 0):
-        found = find_passed_on(reply.text[:_MAX_TEXT])
+        found = _find_passed_on(reply.text[:_MAX_TEXT])
         if found is None or _speaks_of_sender(found.before, own):
             break
         code = min(reply.code, found.code) if reply.code >= 400 else reply.code
@@ -649,7 +649,7 @@ def _other_thing(found: re.Match[str]) -> str:
 # passes it on.
 
 
-class PassedOn(NamedTuple):
+class _PassedOn(NamedTuple):
     """A reply within a text.
 
     Attributes:
@@ -710,7 +710,7 @@ _END_OF_PASSED_ON = re.compile(
 """What a reporter writes behind a reply (qmail, Exchange)."""
 
 
-def find_passed_on(text: str) -> PassedOn | None:
+def _find_passed_on(text: str) -> _PassedOn | None:
     """Return the first reply of another server that a text passes on; None where there is none.
 
     A reply of several lines repeats its code (RFC 5321 section 4.2.1): that is none within it.
@@ -728,7 +728,7 @@ def find_passed_on(text: str) -> PassedOn | None:
     stage = Stage.MAIL if came_early or groups.get("greeting") or groups.get("qmail") else Stage.RCPT
     code = int(groups["code"] or f"{groups['class']}50")
     words = _END_OF_PASSED_ON.sub("", _IN_REPLY.sub("", said))
-    return PassedOn(found.string[: found.start()], stage, code, words)
+    return _PassedOn(found.string[: found.start()], stage, code, words)
 
 
 def _without_codes_of_lines(text: str) -> str:
