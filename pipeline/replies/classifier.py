@@ -591,7 +591,7 @@ _BOX_IN_GENITIVE: Final = (
 )
 """Whose a thing is in languages that need no word between the two."""
 _LOCALIZED_REGISTER: Final = (
-    r"(?:\w*(?:verzeichnis|datenbank|adressbuch|tabelle|annuaire|repertoire|registr|directori|diretori"
+    r"(?:\w*(?:verzeichnis|datenbank|adressbuch|tabel(?:le)?|annuaire|repertoire|registr|directori|diretori"
     r"|database"
     r"|elenc|rubric|bestand|adresboek|katalog|rejestr|каталог|справочник|реестр|databaz|adresar|adatbazis"
     r"|nyilvantart|tietokan|hakemist|veritaban)\w*|(?:base|baza|banco) de (?:donnees|datos|dados|date)"
@@ -599,7 +599,7 @@ _LOCALIZED_REGISTER: Final = (
 )
 _BOXES_IN_GENITIVE: Final = (
     r"(?:odbiorcow|uzytkownikow|kont|skrzynek|uzivatelu|prijemcu|schranek|пользователеи|получателеи|ящиков"
-    r"|адресатов|mottagare|anvandare)"
+    r"|адресатов|mottagare|anvandare|(?:a )?(?:utilizatorilor|destinatarilor|conturilor|casutelor|adreselor))"
 )
 _GENITIVE_BEFORE: Final = (
     r"(?:(?:bu|taman) )?(?:mottagarens|anvandarens|kontots|brevladans|modtagerens|brugerens|kontoens"
@@ -616,6 +616,10 @@ _THINGS_LOCALIZED: Final = (
     (
         rf"(?:(?:kullanici|alici|felhasznaloi|cimzetti) )?{_LOCALIZED_REGISTER}"
         rf"(?: (?:{_GENITIVE}|av|over|{_BOXES_IN_GENITIVE}|(?:{_LOCALIZED_BOX})\w{{0,3}})\b)*"
+    ),
+    (
+        r"(?:geen|keine?) \w*(?:tabel(?:le)?|datenbank|database|verzeichnis|adressbuch|adresboek)"
+        r"(?= gevonden| gefunden)"
     ),
 )
 
