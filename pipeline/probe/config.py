@@ -55,7 +55,8 @@ class Identities:
 
 def _parse_identity(text: str) -> tuple[str, str]:
     label, separator, identity = text.rpartition("=")
-    name = _canonical_identity(identity.strip())
+    identity = identity.strip()
+    name = str(read_address(identity) or identity)
     if (
         not name
         or len(name) > _LONGEST_IDENTITY
@@ -68,10 +69,6 @@ def _parse_identity(text: str) -> tuple[str, str]:
         )
     label = label.strip()
     return label if label in {_WHOLE_MACHINE, _DEFAULT_ROUTE} else _source_label(label), name
-
-
-def _canonical_identity(text: str) -> str:
-    return str(read_address(text) or text)
 
 
 @lru_cache(maxsize=1024)
