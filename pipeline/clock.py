@@ -49,7 +49,7 @@ class SharedClock:
 
 # A clock that stands still while the event loop gets no turn: patience with others, not with ourselves.
 
-TICK_S: Final = 0.05
+_TICK_S: Final = 0.05
 """Seconds between two looks at the loop's lag."""
 
 _PUNCTUAL_S: Final = 0.005  # timers have a granularity; what is later than this is lag
@@ -81,8 +81,8 @@ class FairClock:
         late = now - self._expected
         if late > _PUNCTUAL_S:
             self._lost += late
-        self._expected = now + TICK_S
-        return TICK_S
+        self._expected = now + _TICK_S
+        return _TICK_S
 
     def rest(self) -> None:
         """Take note that the timer is not running: nothing is being waited for."""

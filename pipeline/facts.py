@@ -9,6 +9,8 @@ from typing import Final, NamedTuple, Protocol
 
 from pydantic_core import from_json, to_json
 
+# What is asked, and what is heard.
+
 
 class Mode(StrEnum):
     """How far to look: syntax and lists; plus DNS; plus SMTP."""
@@ -78,6 +80,9 @@ DEFINITE: Final = MAILBOX_REFUSALS | {Answer.ACCEPTED}
 
 NOT_NOW: Final = frozenset({Answer.GREYLISTED, Answer.RATE_LIMITED, Answer.TEMPORARY})
 """The answers that say "later"."""
+
+
+# Facts.
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,9 @@ class MailboxFact:
     cached: bool = False
 
 
+# Why there is no fact yet.
+
+
 class WaitReason(StrEnum):
     """Why an address has to come back."""
 
@@ -196,6 +204,8 @@ class Wait:
     reason: WaitReason
     delay: float
 
+
+# A domain's fact as bytes.
 
 _VERSION = 1
 """Raised when the layout changes: facts of another version are asked for again."""

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+# The lists.
+
+
 def _by_name(domains: str) -> dict[str, tuple[str, ...]]:
     """Return name -> its suffixes, both in the order in which domains are listed."""
     found: dict[str, tuple[str, ...]] = {}
@@ -86,7 +89,7 @@ nifty.com nate.com daum.net sina.com sina.cn sohu.com 139.com aliyun.com yeah.ne
 """)
 
 
-def well_known_domains() -> frozenset[str]:
+def _well_known_domains() -> frozenset[str]:
     """Return the domains that slips are told by: where many people have mailboxes."""
     return frozenset(
         f"{name}.{suffix}" for name, suffixes in (_COINED | _WORDS).items() for suffix in suffixes
@@ -161,33 +164,17 @@ eastlink.ca cogeco.ca sasktel.net mts.net orange.net plusnet.com slingshot.co.nz
 speedy.com.ar
 """
 _OF_A_COMPANY = "cox.com nus.edu.sg aruba.it arubapec.it pec.it kpn.nl telenor.no elisa.fi"
-FREE: Final = (frozenset(whitelist) | well_known_domains() | frozenset(_FREE_BESIDE.split())) - frozenset(
+_FREE: Final = (frozenset(whitelist) | _well_known_domains() | frozenset(_FREE_BESIDE.split())) - frozenset(
     _OF_A_COMPANY.split()
 )
 """Domains where everybody, or every customer of a network, has a mailbox: the package knows America best."""
 
 _OF_A_PORTAL = "21cn.com"
-THROW_AWAY: Final = frozenset(blocklist) - well_known_domains() - frozenset(_OF_A_PORTAL.split())
+_THROW_AWAY: Final = frozenset(blocklist) - _well_known_domains() - frozenset(_OF_A_PORTAL.split())
 """Domains that hand out throw-away mailboxes; the package has networks and portals among them that do not."""
 
-_PLUS = re.compile(r"\+.*\Z")
-_LEFT_IN_FRONT = r"^(?:['`*]|(?:e-?mail|mail|smtp)=|www\.)"
-_ESCAPES = ("%20", "%22", "%27", "%2b", "%3c", "%3e", "%40")
-"""Marks that spreadsheets put before a text, and writers before a point, names of attributes, and signs as
-URLs have them: a local part may have them, nobody's does."""
-_LEFTOVER_PATTERN = re.compile("|".join((_LEFT_IN_FRONT, *_ESCAPES)))
-_TYPED_DOMAIN = re.compile(r"@([^@]{1,64})\Z")
 
-
-def _existing(domain: str) -> str:
-    """Return a domain that can exist, "" for another one."""
-    return domain if suffix_exists(domain) else ""
-
-
-def _repair_candidates(text: str, domain_of: Callable[[str], str]) -> tuple[str, ...]:
-    from mailsift.pipeline.syntax.repair import repair_candidates  # noqa: PLC0415 - many patterns to compile
-
-    return repair_candidates(text, domain_of=domain_of)
+# What they say of an address.
 
 
 class DomainKnowledge(NamedTuple):
@@ -223,15 +210,24 @@ class AddressKnowledge(NamedTuple):
     meant: str
 
 
+_PLUS = re.compile(r"\+.*\Z")
+_LEFT_IN_FRONT = r"^(?:['`*]|(?:e-?mail|mail|smtp)=|www\.)"
+_ESCAPES = ("%20", "%22", "%27", "%2b", "%3c", "%3e", "%40")
+"""Marks that spreadsheets put before a text, and writers before a point, names of attributes, and signs as
+URLs have them: a local part may have them, nobody's does."""
+_LEFTOVER_PATTERN = re.compile("|".join((_LEFT_IN_FRONT, *_ESCAPES)))
+_TYPED_DOMAIN = re.compile(r"@([^@]{1,64})\Z")
+
+
 class Lists:
     """The four lists; `describe` looks a frame up in them."""
 
     def __init__(self, changes: Overrides) -> None:
         """Build the lists from the packages and the operator's changes."""
         self._roles = changes.role.apply(ROLES)
-        self._free = changes.free.apply(FREE)
+        self._free = changes.free.apply(_FREE)
         self._aliases = changes.alias.apply(ALIASES - changes.disposable.add)
-        self._disposable = changes.disposable.apply(THROW_AWAY)
+        self._disposable = changes.disposable.apply(_THROW_AWAY)
         self._describe_domain_cached = lru_cache(maxsize=4_096)(self._describe_domain)
         self._impersonated_cached = lru_cache(maxsize=4_096)(self._impersonated_domain)
 
@@ -420,6 +416,17 @@ def _longest_match(domain: str, entries: Collection[str]) -> str:
     return domain
 
 
+def _existing(domain: str) -> str:
+    """Return a domain that can exist, "" for another one."""
+    return domain if suffix_exists(domain) else ""
+
+
+def _repair_candidates(text: str, domain_of: Callable[[str], str]) -> tuple[str, ...]:
+    from mailsift.pipeline.syntax.repair import repair_candidates  # noqa: PLC0415 - many patterns to compile
+
+    return repair_candidates(text, domain_of=domain_of)
+
+
 # The well-known domain that a typed one is probably a slip of.
 
 # Real domains that look like slips; their owners have been "corrected" often enough.
@@ -542,15 +549,19 @@ def suggest_domain(domain: str, *, takes_no_mail: bool = False) -> str:
     )
 
 
-def is_well_known(domain: str) -> bool:
-    """Whether a domain is one of those that slips are told by."""
-    return _known_domains().has(domain)
-
-
 def suffix_exists(domain: str) -> bool:
     """Whether a domain lies below a top-level domain that exists, by the package publicsuffixlist."""
     _, dot, top = domain.rpartition(".")
     return bool(dot) and (top in _WORLD or top in _RESERVED or top in top_level_domains())
+
+
+_WORLD: Final = frozenset({"com", "net", "org"})
+"""Suffixes for everybody: under them a word beside a known one is somebody else's."""
+
+
+def is_well_known(domain: str) -> bool:
+    """Whether a domain is one of those that slips are told by."""
+    return _known_domains().has(domain)
 
 
 @cache
@@ -571,10 +582,6 @@ def _known_domains() -> _KnownDomains:
         _index_names(lambda name: name[0]),
         _index_names(lambda name: name[1:]),
     )
-
-
-_WORLD: Final = frozenset({"com", "net", "org"})
-"""Suffixes for everybody: under them a word beside a known one is somebody else's."""
 
 
 def _index_names(part: Callable[[str], str]) -> Mapping[tuple[str, str], frozenset[str]]:

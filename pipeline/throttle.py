@@ -198,13 +198,13 @@ _RULES_ABOUT: Final = {
     LedgerKind.REPUTATION: "block-list names-us names-us-for-now names-an-address warning-link",
     LedgerKind.IDENTITY: "bad-sender-code sender our-host proof-of-identity authentication-code",
 }
-REFUSAL_KINDS: Final = {rule: kind for kind, rules in _RULES_ABOUT.items() for rule in rules.split()}
+LEDGER_KIND_OF_RULE: Final = {rule: kind for kind, rules in _RULES_ABOUT.items() for rule in rules.split()}
 """What a refusal of us is about, by the reply rule that recognised it; POLICY for all others."""
 
 
 def refusal_kind(rule: str) -> LedgerKind:
     """Return what a refusal of us, or of our pace, is about by its reply rule."""
-    return REFUSAL_KINDS.get(rule, LedgerKind.POLICY)
+    return LEDGER_KIND_OF_RULE.get(rule, LedgerKind.POLICY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class ValidationRequest(ProbeRequest):
         return self.final or tries >= len(self.delays)
 
 
-WAIT_COLUMNS = Schema({"throttle_key": "String", "reason": "String", "delay": "Float64"})
+_WAIT_COLUMNS = Schema({"throttle_key": "String", "reason": "String", "delay": "Float64"})
 """What a waiting address carries beside frames.WAITING: its throttle key, why it waits and how long."""
 
 _DNS_RETRY_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0, WaitReason.DEFERRED: 6.0}
@@ -100,7 +100,7 @@ class ValidationResult:
 _AHEAD_PATIENCE_S: Final = 0.1
 _RESERVE: Final = 0.25  # seconds kept of a deadline, to judge what was found
 _Deferred = dict[str, tuple[str, str, float]]
-"""Who has to come back: address -> WAIT_COLUMNS."""
+"""Who has to come back: address -> _WAIT_COLUMNS."""
 
 
 class DomainWitness(Protocol):
@@ -482,7 +482,7 @@ def _judge(
     """Judge whoever need not come back."""
     waits = pl.DataFrame(
         [(address, *wait) for address, wait in deferred.items()],
-        schema={"address": pl.String, **WAIT_COLUMNS},
+        schema={"address": pl.String, **_WAIT_COLUMNS},
         orient="row",
     )
     waiting = frame.drop("throttle_key").join(waits, on="address", how="inner", maintain_order="left")
@@ -496,5 +496,5 @@ def _judge(
     )
     ready = frame.join(waits, on="address", how="anti") if deferred else frame
     finished = judge_frame(ready, findings, evidence=request.evidence)
-    columns = ["n", "rows", "address", "local", "domain", "rule", "tries", "known_by", *WAIT_COLUMNS]
+    columns = ["n", "rows", "address", "local", "domain", "rule", "tries", "known_by", *_WAIT_COLUMNS]
     return ValidationResult(finished, waiting.select(columns), rests=probed.rests, asked=probed.asked)

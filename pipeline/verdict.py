@@ -109,12 +109,6 @@ class Verdict:
     status: Status
 
 
-DID_YOU_MEAN: Final = "Did you mean {}?"
-"""The suggestion where another address was probably meant, or another domain."""
-MEANT: Final = r"^Did you mean (\S+@\S+)\?"
-"""How one begins that names an address."""
-
-
 @dataclass(frozen=True, slots=True)
 class VerdictPolicy:
     """What the operator decides.
@@ -126,7 +120,9 @@ class VerdictPolicy:
     disposable_invalid: bool = False
 
 
-Condition = Callable[[Evidence, VerdictPolicy], bool]
+# The table.
+
+_Condition = Callable[[Evidence, VerdictPolicy], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +139,12 @@ class VerdictRow:
     result: Result
     status: Status
     score: int
-    when: Condition
+    when: _Condition
     reason: str
     suggestion: str = ""
 
 
-def _has(**members: object) -> Condition:
+def _has(**members: object) -> _Condition:
     """Hold when these members of the evidence have these values."""
     read = attrgetter(*members)
     wanted = tuple(members.values()) if len(members) > 1 else next(iter(members.values()))
@@ -167,7 +163,7 @@ def _disposable_and_unwanted(evidence: Evidence, policy: VerdictPolicy) -> bool:
     return evidence.disposable and policy.disposable_invalid
 
 
-def _accepted_and_random(known: Known) -> Condition:
+def _accepted_and_random(known: Known) -> _Condition:
     """Hold when the mailbox was accepted, and this is known of everybody else."""
     return _has(answer=Answer.ACCEPTED, catch_all=known)
 
@@ -180,7 +176,7 @@ def _is_suppressed_and_unasked(evidence: Evidence, _: VerdictPolicy) -> bool:
     return bool(evidence.unwanted) and evidence.answer is Answer.NOT_ASKED
 
 
-def _about_this_mailbox(answer: Answer) -> Condition:
+def _about_this_mailbox(answer: Answer) -> _Condition:
     """Hold when not every recipient gets the answer, at a provider whose answers mean something."""
     return _has(answer=answer, blanket=False, unverifiable=False)
 
@@ -291,45 +287,8 @@ VERDICT_ROWS = (
 )
 # fmt: on
 
-MEANINGS = {row.result: row.reason for row in reversed(VERDICT_ROWS)} | {
-    row.result: row.reason for row in VERDICT_ROWS if row.id == row.result
-}
-"""What each result says, in the words of the row of its name, else of the first one that leads to it."""
 
-FROM_OUTCOMES = frozenset(
-    row.reason for row in VERDICT_ROWS if row.id in {"came_back_not_found", "came_back_disabled", "delivered"}
-)
-"""What verdicts say that rest on a message that was really sent."""
-
-SYNTAX_SENTENCES = {
-    "empty": "The cell is empty.",
-    "no_at": "The address has no @ sign.",
-    "too_long": "The address is longer than 254 characters.",
-    "local_empty": "Nothing stands before the @ sign.",
-    "local_too_long": "The part before the @ sign is longer than 64 characters.",
-    "local_dot": "The part before the @ sign starts or ends with a dot, or has two dots in a row.",
-    "local_character": "The part before the @ sign has a character that is not allowed there.",
-    "quoted_unterminated": "A quotation mark is opened but not closed.",
-    "domain_empty": "Nothing stands after the @ sign.",
-    "domain_too_long": "The domain is longer than 253 characters.",
-    "domain_label": "A part of the domain is empty, too long, or starts or ends with a hyphen.",
-    "domain_character": "The domain has a character that is not allowed there.",
-    "domain_no_dot": "The domain has no dot.",
-    "domain_special_use": "The domain is reserved for special use and takes no mail.",
-    "domain_literal": "The domain is an IP address in brackets.",
-    "display_name": "A name stands beside the address.",
-    "several_addresses": "The cell holds several addresses.",
-    "control_character": "The address has a control character.",
-    "unicode_invalid": "The address has text that is not valid Unicode or not in normal form.",
-    "other": "The address does not follow the syntax of email addresses.",
-}
-"""One sentence for every rule of mailsift.pipeline.syntax.address.SyntaxRule."""
-
-
-def syntax_reason(rule: str) -> str:
-    """Return the sentence for a rule code; one that names the code when it is not in the table."""
-    return SYNTAX_SENTENCES.get(rule, f'The address breaks the syntax rule "{rule}".')
-
+# Judging.
 
 SCORE_BANDS = {Status.VALID: (60, 100), Status.RISKY: (20, 59), Status.INVALID: (0, 19)}
 """Lowest and highest score of each status."""
@@ -387,10 +346,60 @@ def _adjustments(evidence: Evidence) -> Iterator[tuple[str, int]]:
         yield "likely_slip", _LIKELY_TYPO
 
 
+# What a verdict says.
+
+MEANINGS = {row.result: row.reason for row in reversed(VERDICT_ROWS)} | {
+    row.result: row.reason for row in VERDICT_ROWS if row.id == row.result
+}
+"""What each result says, in the words of the row of its name, else of the first one that leads to it."""
+
+FROM_OUTCOMES = frozenset(
+    row.reason for row in VERDICT_ROWS if row.id in {"came_back_not_found", "came_back_disabled", "delivered"}
+)
+"""What verdicts say that rest on a message that was really sent."""
+
+SYNTAX_SENTENCES = {
+    "empty": "The cell is empty.",
+    "no_at": "The address has no @ sign.",
+    "too_long": "The address is longer than 254 characters.",
+    "local_empty": "Nothing stands before the @ sign.",
+    "local_too_long": "The part before the @ sign is longer than 64 characters.",
+    "local_dot": "The part before the @ sign starts or ends with a dot, or has two dots in a row.",
+    "local_character": "The part before the @ sign has a character that is not allowed there.",
+    "quoted_unterminated": "A quotation mark is opened but not closed.",
+    "domain_empty": "Nothing stands after the @ sign.",
+    "domain_too_long": "The domain is longer than 253 characters.",
+    "domain_label": "A part of the domain is empty, too long, or starts or ends with a hyphen.",
+    "domain_character": "The domain has a character that is not allowed there.",
+    "domain_no_dot": "The domain has no dot.",
+    "domain_special_use": "The domain is reserved for special use and takes no mail.",
+    "domain_literal": "The domain is an IP address in brackets.",
+    "display_name": "A name stands beside the address.",
+    "several_addresses": "The cell holds several addresses.",
+    "control_character": "The address has a control character.",
+    "unicode_invalid": "The address has text that is not valid Unicode or not in normal form.",
+    "other": "The address does not follow the syntax of email addresses.",
+}
+"""One sentence for every rule of mailsift.pipeline.syntax.address.SyntaxRule."""
+
+
+def syntax_reason(rule: str) -> str:
+    """Return the sentence for a rule code; one that names the code when it is not in the table."""
+    return SYNTAX_SENTENCES.get(rule, f'The address breaks the syntax rule "{rule}".')
+
+
+DID_YOU_MEAN: Final = "Did you mean {}?"
+"""The suggestion where another address was probably meant, or another domain."""
+
+
 def _suggestion(evidence: Evidence, row: VerdictRow) -> str:
     if evidence.suggested_domain:
         return DID_YOU_MEAN.format(f"the domain {evidence.suggested_domain}")
     return row.suggestion
+
+
+MEANT: Final = r"^Did you mean (\S+@\S+)\?"
+"""How one begins that names an address."""
 
 
 def suggested_address(verdict: Mapping[str, Any]) -> str:

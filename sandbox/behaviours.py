@@ -10,6 +10,8 @@ from enum import StrEnum
 
 from mailsift.sandbox.population import Mailbox
 
+# The vocabulary.
+
 
 class DnsBehaviour(StrEnum):
     """How a domain answers DNS queries."""
@@ -147,14 +149,6 @@ class MailHost:
     policy: HostPolicy
 
 
-SCENARIOS = "sandbox.test"
-"""The zone of the scenario domains (RFC 2606): `<behaviour>.sandbox.test` exists in every world."""
-
-
-PLAIN = HostPolicy()
-"""Postfix with PIPELINING and SMTPUTF8, without STARTTLS."""
-
-
 @dataclass(frozen=True, slots=True)
 class ExpectedVerdict:
     """The right verdict; result is "" where more than one is defensible."""
@@ -163,14 +157,23 @@ class ExpectedVerdict:
     result: str = ""
 
 
+_PASSED = ExpectedVerdict("valid", "passed")
 DISPOSABLE_VERDICT = ExpectedVerdict("risky", "disposable")
-PASSED = ExpectedVerdict("valid", "passed")
-CATCH_ALL = ExpectedVerdict("risky", "catch_all")
+_CATCH_ALL = ExpectedVerdict("risky", "catch_all")
 UNVERIFIABLE = ExpectedVerdict("risky", "unverifiable")
-BLOCKED = ExpectedVerdict("risky", "probe_blocked")
-UNREACHABLE = ExpectedVerdict("risky", "unreachable")
-DEFERRED = ExpectedVerdict("risky", "deferred")
-RISKY = ExpectedVerdict("risky")
+_BLOCKED = ExpectedVerdict("risky", "probe_blocked")
+_UNREACHABLE = ExpectedVerdict("risky", "unreachable")
+_DEFERRED = ExpectedVerdict("risky", "deferred")
+_RISKY = ExpectedVerdict("risky")
+
+
+# The table.
+
+_SCENARIOS = "sandbox.test"
+"""The zone of the scenario domains (RFC 2606): `<behaviour>.sandbox.test` exists in every world."""
+
+_PLAIN = HostPolicy()
+"""Postfix with PIPELINING and SMTPUTF8, without STARTTLS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,7 @@ class Behaviour:
     deep: ExpectedVerdict | None = None
     dns: DnsBehaviour = DnsBehaviour.MX
     rcpt: RecipientPolicy = RecipientPolicy.MAILBOXES
-    policy: HostPolicy = PLAIN
+    policy: HostPolicy = _PLAIN
     first: HostPolicy | None = None
     plain: int = 0
     hostile: int = 0
@@ -201,7 +204,7 @@ class Behaviour:
     @property
     def domain(self) -> str:
         """The scenario domain."""
-        return f"{self.name}.{SCENARIOS}"
+        return f"{self.name}.{_SCENARIOS}"
 
 
 _B = Behaviour
@@ -216,7 +219,7 @@ _ORDINARY = (
     _B("sendmail", policy=HostPolicy(mta="sendmail", smtputf8=False), plain=100, hostile=100),
     _B("qmail", policy=HostPolicy(mta="qmail", smtputf8=False), plain=100, hostile=100),
     _B("opensmtpd", policy=HostPolicy(mta="opensmtpd"), plain=50, hostile=50),
-    _B("catch-all", CATCH_ALL, rcpt=RecipientPolicy.ACCEPT, plain=800, hostile=600),
+    _B("catch-all", _CATCH_ALL, rcpt=RecipientPolicy.ACCEPT, plain=800, hostile=600),
     _B("blanket", UNVERIFIABLE, rcpt=RecipientPolicy.BLANKET, plain=100, hostile=150),
     _B("blanket-stamped", UNVERIFIABLE, rcpt=RecipientPolicy.STAMPED, hostile=50),
 )
@@ -245,23 +248,23 @@ _DNS = (
 )
 
 _ABOUT_US = (
-    _B("blocked-banner", BLOCKED, policy=HostPolicy(on_connect=OnConnect.BLOCKED), hostile=50),
-    _B("blocked-ehlo", BLOCKED, policy=HostPolicy(mta="exim", refuses="ehlo"), hostile=50),
-    _B("blocked-mail", BLOCKED, policy=HostPolicy(refuses="mail"), hostile=50),
-    _B("blocked-rcpt", BLOCKED, rcpt=RecipientPolicy.BLOCK, hostile=50),
-    _B("blocked-policy", BLOCKED, rcpt=RecipientPolicy.POLICY, hostile=50),
+    _B("blocked-banner", _BLOCKED, policy=HostPolicy(on_connect=OnConnect.BLOCKED), hostile=50),
+    _B("blocked-ehlo", _BLOCKED, policy=HostPolicy(mta="exim", refuses="ehlo"), hostile=50),
+    _B("blocked-mail", _BLOCKED, policy=HostPolicy(refuses="mail"), hostile=50),
+    _B("blocked-rcpt", _BLOCKED, rcpt=RecipientPolicy.BLOCK, hostile=50),
+    _B("blocked-policy", _BLOCKED, rcpt=RecipientPolicy.POLICY, hostile=50),
     _B("greylist", rcpt=RecipientPolicy.GREYLIST, hostile=100),
     _B("greylist-named", rcpt=RecipientPolicy.GREYLIST_NAMED, hostile=100),
     _B("greylist-vague", rcpt=RecipientPolicy.GREYLIST_VAGUE, hostile=50),
-    _B("tempfail", DEFERRED, rcpt=RecipientPolicy.TEMPORARY, hostile=30),
-    _B("soft-bounce", RISKY, rcpt=RecipientPolicy.SOFT_BOUNCE, hostile=30),
-    _B("verify-450", RISKY, rcpt=RecipientPolicy.VERIFY_LATER, hostile=30),
+    _B("tempfail", _DEFERRED, rcpt=RecipientPolicy.TEMPORARY, hostile=30),
+    _B("soft-bounce", _RISKY, rcpt=RecipientPolicy.SOFT_BOUNCE, hostile=30),
+    _B("verify-450", _RISKY, rcpt=RecipientPolicy.VERIFY_LATER, hostile=30),
     _B("verify-550", rcpt=RecipientPolicy.VERIFY, hostile=50),
-    _B("verify-loop", RISKY, rcpt=RecipientPolicy.VERIFY_LOOP, hostile=30),
+    _B("verify-loop", _RISKY, rcpt=RecipientPolicy.VERIFY_LOOP, hostile=30),
     _B("directory-away", rcpt=RecipientPolicy.AWAY, hostile=1),
-    _B("banned", BLOCKED, rcpt=RecipientPolicy.BANNED, hostile=1),
-    _B("busy", RISKY, policy=HostPolicy(on_connect=OnConnect.BUSY), hostile=30),
-    _B("unclear", RISKY, rcpt=RecipientPolicy.UNCLEAR, hostile=30),
+    _B("banned", _BLOCKED, rcpt=RecipientPolicy.BANNED, hostile=1),
+    _B("busy", _RISKY, policy=HostPolicy(on_connect=OnConnect.BUSY), hostile=30),
+    _B("unclear", _RISKY, rcpt=RecipientPolicy.UNCLEAR, hostile=30),
 )
 
 _LIMITS = (
@@ -285,26 +288,26 @@ _LIMITS = (
 
 _TROUBLE = (
     _B("tarpit", policy=HostPolicy(pace=ReplyPace.TARPIT), hostile=20, slow=True),
-    _B("drip", UNREACHABLE, policy=HostPolicy(pace=ReplyPace.DRIP), hostile=20, slow=True),
-    _B("drop-mail", RISKY, policy=HostPolicy(drops="mail"), hostile=30),
-    _B("drop-rcpt", RISKY, policy=HostPolicy(drops="rcpt"), hostile=30),
+    _B("drip", _UNREACHABLE, policy=HostPolicy(pace=ReplyPace.DRIP), hostile=20, slow=True),
+    _B("drop-mail", _RISKY, policy=HostPolicy(drops="mail"), hostile=30),
+    _B("drop-rcpt", _RISKY, policy=HostPolicy(drops="rcpt"), hostile=30),
     _B("drop-once", policy=HostPolicy(drops="rcpt", drops_once=True), hostile=30),
-    _B("reset", UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.RESET), hostile=30),
-    _B("refused", UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.REFUSED), hostile=30),
+    _B("reset", _UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.RESET), hostile=30),
+    _B("refused", _UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.REFUSED), hostile=30),
     _B(
         "blackhole",
-        UNREACHABLE,
+        _UNREACHABLE,
         policy=HostPolicy(on_connect=OnConnect.BLACKHOLE),
         hostile=20,
         slow=True,
     ),
-    _B("mute", UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.MUTE), hostile=20, slow=True),
+    _B("mute", _UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.MUTE), hostile=20, slow=True),
     _B("next-mx-refused", first=HostPolicy(on_connect=OnConnect.REFUSED), hostile=50),
     _B("next-mx-reset", first=HostPolicy(on_connect=OnConnect.RESET), hostile=50),
     _B("next-mx-blackhole", first=HostPolicy(on_connect=OnConnect.BLACKHOLE), hostile=20, slow=True),
     _B("next-mx-busy", first=HostPolicy(on_connect=OnConnect.BUSY), hostile=50),
-    _B("endless-reply", RISKY, policy=HostPolicy(reply=HostileReply.ENDLESS), hostile=20, slow=True),
-    _B("giant-line", RISKY, policy=HostPolicy(reply=HostileReply.GIANT), hostile=20, slow=True),
+    _B("endless-reply", _RISKY, policy=HostPolicy(reply=HostileReply.ENDLESS), hostile=20, slow=True),
+    _B("giant-line", _RISKY, policy=HostPolicy(reply=HostileReply.GIANT), hostile=20, slow=True),
     _B("control-banner", policy=HostPolicy(reply=HostileReply.CONTROL), hostile=30),
 )
 
@@ -312,6 +315,9 @@ BEHAVIOURS: tuple[Behaviour, ...] = (*_ORDINARY, *_DNS, *_ABOUT_US, *_LIMITS, *_
 """Every behaviour there is."""
 
 BY_NAME = {behaviour.name: behaviour for behaviour in BEHAVIOURS}
+
+
+# The truth.
 
 _NO_DNS = ExpectedVerdict("risky", "dns_unavailable")
 _UNROUTABLE = ExpectedVerdict("invalid", "unroutable")
@@ -330,7 +336,7 @@ VERDICT_BY_DNS: dict[DnsBehaviour, ExpectedVerdict] = {
 }
 """The states that already decide in mode medium; all others are routed."""
 
-VERDICT_BY_MAILBOX: dict[Mailbox, ExpectedVerdict] = {
+_VERDICT_BY_MAILBOX: dict[Mailbox, ExpectedVerdict] = {
     Mailbox.EXISTS: ExpectedVerdict("valid", "deliverable"),
     Mailbox.MISSING: ExpectedVerdict("invalid", "mailbox_not_found"),
     Mailbox.FULL: ExpectedVerdict("risky", "mailbox_full"),
@@ -369,7 +375,7 @@ def truth_of_address(
         askable: whether the server can be asked about it (RFC 6531: non-ASCII needs SMTPUTF8).
     """
     if dns in VERDICT_BY_DNS:
-        return Truth(PASSED, VERDICT_BY_DNS[dns], VERDICT_BY_DNS[dns])
+        return Truth(_PASSED, VERDICT_BY_DNS[dns], VERDICT_BY_DNS[dns])
     if askable:
-        return Truth(PASSED, PASSED, deep or VERDICT_BY_MAILBOX[mailbox])
-    return Truth(PASSED, PASSED, RISKY if deep else UNVERIFIABLE)
+        return Truth(_PASSED, _PASSED, deep or _VERDICT_BY_MAILBOX[mailbox])
+    return Truth(_PASSED, _PASSED, _RISKY if deep else UNVERIFIABLE)

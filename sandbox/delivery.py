@@ -13,7 +13,7 @@ from mailsift.sandbox.population import Mailbox
 from mailsift.sandbox.smtp_replies import WORDINGS, RcptCommand
 from mailsift.sandbox.world import SandboxDomain, SandboxWorld
 
-ARRIVED = "250 2.0.0 Ok: queued as {}"
+_ARRIVED = "250 2.0.0 Ok: queued as {}"
 _TRY_AGAIN = "451 4.3.0 Error: queue file write error"
 _DELAYED_DAYS = 2
 _CATCH_ALLS_THAT_RETURN = 3  # one in so many
@@ -132,7 +132,7 @@ class Deliveries:
         }.get(what)
         if report and recipient.sender:  # RFC 5321 section 6.1: none to the null sender
             self._reports.append(report(recipient).encode())
-        return ARRIVED.format(f"{_draw(self._world, recipient.address, 1 << 32):08X}")
+        return _ARRIVED.format(f"{_draw(self._world, recipient.address, 1 << 32):08X}")
 
     def collect(self) -> list[bytes]:
         """Return the reports that came since the last time."""

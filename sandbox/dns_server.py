@@ -32,7 +32,7 @@ from mailsift.sandbox.world import SandboxDomain, SandboxWorld
 
 # What the zone says.
 
-TTL = 300
+_TTL = 300
 """Seconds that answers may be kept."""
 
 NEGATIVE_TTL = 60
@@ -49,7 +49,7 @@ class ZoneRecord:
     owner: str
     rtype: RdataType
     data: str
-    ttl: int = TTL
+    ttl: int = _TTL
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,20 +222,20 @@ def _parents(names: Iterable[str]) -> Iterable[str]:
 
 # Usual queries: answers that are built once.
 
-HEADER = 12
+_HEADER = 12
 """Octets of a message header."""
 
-PAYLOAD = 1232
+_PAYLOAD = 1232
 """Octets over UDP that the server says it takes (RFC 6891)."""
 
 _MOST = 65_535  # octets over TCP
 _IN = 1
-_OPT = b"\x00" + struct.pack("!HHIH", RdataType.OPT, PAYLOAD, 0, 0)
+_OPT = b"\x00" + struct.pack("!HHIH", RdataType.OPT, _PAYLOAD, 0, 0)
 _RESPONSE, _AUTHORITATIVE, _RECURSION = 0x80, 0x04, 0x80
 
 
 @dataclass(frozen=True, slots=True)
-class DnsQuestion:
+class _DnsQuestion:
     """What a query asks.
 
     Attributes:
@@ -252,7 +252,7 @@ class DnsQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class PrebuiltReply:
+class _PrebuiltReply:
     """A response, ready to be patched with a query's id and question.
 
     Attributes:
@@ -278,7 +278,7 @@ class PrebuiltReplies:
     def __len__(self) -> int:
         return len(self._replies)
 
-    def find(self, question: DnsQuestion) -> PrebuiltReply:
+    def find(self, question: _DnsQuestion) -> _PrebuiltReply:
         """Return the reply to a question.
 
         Raises:
@@ -294,7 +294,7 @@ class PrebuiltReplies:
         return found
 
 
-def read_question(query: bytes) -> DnsQuestion:
+def read_question(query: bytes) -> _DnsQuestion:
     """Return the question of a query.
 
     Raises:
@@ -303,28 +303,28 @@ def read_question(query: bytes) -> DnsQuestion:
     """
     if query[2] & 0xF8 or query[4] or query[5] != 1:
         raise ValueError("not a standard query with one question")
-    stop = query.index(0, HEADER)
+    stop = query.index(0, _HEADER)
     if query[stop + 3] or query[stop + 4] != _IN:
         raise ValueError("not class IN")
     end = stop + 5
     room = 512
     if query[11] and query[end : end + 3] == b"\x00\x00\x29":
         room = max(room, query[end + 3] << 8 | query[end + 4])
-    return DnsQuestion(query[HEADER:stop].lower(), query[stop + 1] << 8 | query[stop + 2], end, room)
+    return _DnsQuestion(query[_HEADER:stop].lower(), query[stop + 1] << 8 | query[stop + 2], end, room)
 
 
-def respond(query: bytes, question: DnsQuestion, reply: PrebuiltReply, *, tcp: bool) -> bytes | None:
+def respond(query: bytes, question: _DnsQuestion, reply: _PrebuiltReply, *, tcp: bool) -> bytes | None:
     """Return the reply as a message for this query; None when it may not come so, or does not fit."""
     if reply.manner.tcp_only and not tcp:
         return None
     edns = 2 if query[11] else 0
     head = reply.heads[query[2] & 1 | edns]
-    message = b"".join((query[:2], head, query[HEADER : question.end], reply.tail, _OPT if edns else b""))
+    message = b"".join((query[:2], head, query[_HEADER : question.end], reply.tail, _OPT if edns else b""))
     return message if len(message) <= (_MOST if tcp else question.room) else None
 
 
 @lru_cache(maxsize=1024)
-def prebuild(answer: ZoneAnswer) -> PrebuiltReply:
+def prebuild(answer: ZoneAnswer) -> _PrebuiltReply:
     """Return an answer as bytes; many names have equal ones."""
 
     def head(recursion: int, edns: int) -> bytes:
@@ -333,7 +333,7 @@ def prebuild(answer: ZoneAnswer) -> PrebuiltReply:
 
     heads = (head(0, 0), head(1, 0), head(0, 1), head(1, 1))
     tail = b"".join(_encode_record(record) for record in (*answer.records, *answer.authority))
-    return PrebuiltReply(heads, tail, answer.manner)
+    return _PrebuiltReply(heads, tail, answer.manner)
 
 
 def encode_name(name: str) -> bytes:
@@ -431,7 +431,7 @@ class DnsServer:
 
     def handle(self, query: bytes, send: Callable[[bytes], None], *, tcp: bool) -> None:
         """Answer one query through `send`: now, later or never."""
-        if len(query) < HEADER or query[2] & 0x80:
+        if len(query) < _HEADER or query[2] & 0x80:
             return
         given = self._fast_answer(query, tcp=tcp) or answer_slowly(self._zone, query, tcp=tcp)
         if given.qtype is not None:
@@ -445,7 +445,7 @@ class DnsServer:
         else:
             asyncio.get_running_loop().call_later(manner.delay, send, given.message)
 
-    def _fast_answer(self, query: bytes, *, tcp: bool) -> GivenAnswer | None:
+    def _fast_answer(self, query: bytes, *, tcp: bool) -> _GivenAnswer | None:
         """Return the prebuilt answer to a usual query, None where there is none that fits."""
         try:
             question = read_question(query)
@@ -453,7 +453,7 @@ class DnsServer:
         except (ValueError, IndexError):
             return None
         message = respond(query, question, reply, tcp=tcp)
-        return GivenAnswer(message, question.name, question.qtype, reply.manner) if message else None
+        return _GivenAnswer(message, question.name, question.qtype, reply.manner) if message else None
 
     def _lose(self, name: bytes) -> bool:
         """Say whether this is the first query for a name."""
@@ -471,7 +471,7 @@ class DnsServer:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenAnswer:
+class _GivenAnswer:
     """A message to be sent; `qtype` is None when no question was understood, `name` is in wire form."""
 
     message: bytes
@@ -480,24 +480,24 @@ class GivenAnswer:
     manner: AnswerManner = PROMPT
 
 
-def answer_slowly(zone: SandboxZone, query: bytes, *, tcp: bool) -> GivenAnswer:
+def answer_slowly(zone: SandboxZone, query: bytes, *, tcp: bool) -> _GivenAnswer:
     """Answer any query by dnspython: truncated, and what is no usual query."""
     try:
         asked = dns.message.from_wire(query)
     except dns.exception.DNSException:
-        return GivenAnswer(_failure(query, Rcode.FORMERR))
+        return _GivenAnswer(_failure(query, Rcode.FORMERR))
     if asked.opcode() != Opcode.QUERY:
-        return GivenAnswer(_failure(query, Rcode.NOTIMP))
+        return _GivenAnswer(_failure(query, Rcode.NOTIMP))
     if len(asked.question) != 1 or asked.question[0].rdclass != RdataClass.IN:
-        return GivenAnswer(_failure(query, Rcode.FORMERR))
+        return _GivenAnswer(_failure(query, Rcode.FORMERR))
     name, qtype = asked.question[0].name.canonicalize(), asked.question[0].rdtype
     answer = zone.answer(name.to_text().rstrip("."), qtype)
-    return GivenAnswer(_message(asked, answer, tcp=tcp), name.to_digestable()[:-1], qtype, answer.manner)
+    return _GivenAnswer(_message(asked, answer, tcp=tcp), name.to_digestable()[:-1], qtype, answer.manner)
 
 
 def _message(asked: dns.message.Message, answer: ZoneAnswer, *, tcp: bool) -> bytes:
     """Return the answer as a message; truncated where it does not fit (RFC 2181 section 9)."""
-    response = dns.message.make_response(asked, recursion_available=True, our_payload=PAYLOAD)
+    response = dns.message.make_response(asked, recursion_available=True, our_payload=_PAYLOAD)
     response.flags |= Flag.AA
     response.set_rcode(answer.rcode)
     if answer.manner.tcp_only and not tcp:

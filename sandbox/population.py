@@ -78,7 +78,7 @@ class Mailbox(StrEnum):
     DISABLED = "disabled"
 
 
-MARKERS = {
+_MARKERS = {
     "known": Mailbox.EXISTS,
     "nobody": Mailbox.MISSING,
     "full": Mailbox.FULL,
@@ -107,8 +107,8 @@ def mailbox(key: bytes, local: str, domain: str) -> Mailbox:
         if shape is None:
             return Mailbox.MISSING
         first, last, _ = shape.groups()
-        if last is None and first in MARKERS:
-            return MARKERS[first]
+        if last is None and first in _MARKERS:
+            return _MARKERS[first]
         if not _plausible(first, last):
             return Mailbox.MISSING
     digest = blake2b(f"{base}@{domain}".encode(), digest_size=4, key=key).digest()

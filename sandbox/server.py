@@ -107,23 +107,25 @@ class Sandbox:
         await self.stop()
 
 
+# The commands.
+
 sandbox_app = typer.Typer(
     name="sandbox",
     help="A mail internet in a box: DNS and SMTP servers on loopback that know the truth.",
     no_args_is_help=True,
 )
 
-Seed = Annotated[int, typer.Option(help="The world is a pure function of it.")]
-Domains = Annotated[int, typer.Option(min=1, help="Business domains in the world.")]
-MixOption = Annotated[WorldMix, typer.Option(help="plain: mostly ordinary; hostile: every behaviour.")]
+_Seed = Annotated[int, typer.Option(help="The world is a pure function of it.")]
+_Domains = Annotated[int, typer.Option(min=1, help="Business domains in the world.")]
+_MixOption = Annotated[WorldMix, typer.Option(help="plain: mostly ordinary; hostile: every behaviour.")]
 
 
 @sandbox_app.command()
 def serve(  # noqa: PLR0913 - options of a command line
     *,
-    seed: Seed = 1,
-    domains: Domains = 1_000,
-    mix: MixOption = WorldMix.PLAIN,
+    seed: _Seed = 1,
+    domains: _Domains = 1_000,
+    mix: _MixOption = WorldMix.PLAIN,
     dns_port: Annotated[int, typer.Option(help="0 picks a free one.")] = 0,
     smtp_port: Annotated[int, typer.Option(help="0 picks a free one.")] = 2525,
     control_port: Annotated[int, typer.Option(help="0 picks a free one.")] = 0,
@@ -184,9 +186,9 @@ def _listen_error(error: OSError, config: SandboxConfig, control_port: int) -> s
 @sandbox_app.command("list")
 def list_(
     rows: Annotated[int, typer.Option(min=1, help="Rows without the header.")] = 20_000,
-    seed: Seed = 1,
-    domains: Domains = 1_000,
-    mix: MixOption = WorldMix.PLAIN,
+    seed: _Seed = 1,
+    domains: _Domains = 1_000,
+    mix: _MixOption = WorldMix.PLAIN,
     output: Annotated[Path, typer.Option("--output", "-o", help="The CSV file to write.")] = Path("list.csv"),
 ) -> None:
     """Write a realistic list, and beside it `<list>.truth.csv` with the right verdict on every row."""

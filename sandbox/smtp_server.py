@@ -33,10 +33,9 @@ from mailsift.sandbox.delivery import Deliveries
 from mailsift.sandbox.smtp_replies import WORDINGS, RcptCommand, RecipientReplies
 from mailsift.sandbox.world import BLACKHOLE, SandboxConfig
 
+# The sockets and the certificate of all servers.
+
 _BACKLOG = 4096
-_LONGEST = 4096  # octets without a line end that are waited for
-_IN_FLIGHT = 1 << 18  # octets of an endless reply that wait for the client
-_FLOOD = 1 << 26  # octets after which even an endless reply ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class SmtpServer:
         self._context = context
         self._servers: list[asyncio.Server] = []
         self._blackhole: list[socket.socket] = []
-        self._sessions: set[SmtpSession] = set()
+        self._sessions: set[_SmtpSession] = set()
 
     async def start(self, port: int) -> None:
         """Listen on a port, 0 picks a free one.
@@ -84,7 +83,7 @@ class SmtpServer:
         self.port = sockets[0].getsockname()[1]
         for listener in sockets:
             server = await loop.create_server(
-                lambda: SmtpSession(self._context, self._sessions), sock=listener, backlog=_BACKLOG
+                lambda: _SmtpSession(self._context, self._sessions), sock=listener, backlog=_BACKLOG
             )
             self._servers.append(server)
         self._blackhole = _dig(sockets[0], self.port)
@@ -172,14 +171,21 @@ def server_context() -> ssl.SSLContext:
     return context
 
 
-class SmtpSession(asyncio.Protocol):
+# One session: bytes in and out, at the server's pace.
+
+_LONGEST = 4096  # octets without a line end that are waited for
+_IN_FLIGHT = 1 << 18  # octets of an endless reply that wait for the client
+_FLOOD = 1 << 26  # octets after which even an endless reply ends
+
+
+class _SmtpSession(asyncio.Protocol):
     """Talks to one client as the server whose address it has dialled.
 
     Args:
         sessions: where open sessions are kept, so that they can be aborted.
     """
 
-    def __init__(self, context: SmtpContext, sessions: set[SmtpSession]) -> None:
+    def __init__(self, context: SmtpContext, sessions: set[_SmtpSession]) -> None:
         self._context, self._sessions = context, sessions
         self._loop = asyncio.get_running_loop()
         self._buffer = b""
@@ -198,7 +204,7 @@ class SmtpSession(asyncio.Protocol):
             return
         self._policy = host.policy
         self._line = DelayLine(self._loop, self._context.config.latency, self._write)
-        self._dialogue = SmtpDialogue(self._context, host, client)
+        self._dialogue = _SmtpDialogue(self._context, host, client)
         self._context.counters.connected(host.address, host.label)
         self._accept_or_refuse(host)
 
@@ -219,7 +225,7 @@ class SmtpSession(asyncio.Protocol):
             return
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         if len(self._buffer) > _LONGEST:
-            self._perform(ScriptedReply("500 5.5.6 Line too long", AfterReply.CLOSE))
+            self._perform(_ScriptedReply("500 5.5.6 Line too long", _AfterReply.CLOSE))
             return
         if len(lines) > 1:
             self._context.counters.events["pipelined"] += 1
@@ -228,7 +234,7 @@ class SmtpSession(asyncio.Protocol):
         replies: list[str] = []
         for line in lines:
             reply = self._dialogue.execute(line)
-            if reply.then is not AfterReply.GO_ON:
+            if reply.then is not _AfterReply.GO_ON:
                 self._send_replies(replies)
                 self._perform(reply)
                 return
@@ -247,7 +253,7 @@ class SmtpSession(asyncio.Protocol):
         if refusal or connection is OnConnect.RESET:
             self._context.counters.events["turned_away"] += 1
         if refusal:
-            self._perform(ScriptedReply(self._dialogue.fill(refusal), AfterReply.CLOSE))
+            self._perform(_ScriptedReply(self._dialogue.fill(refusal), _AfterReply.CLOSE))
         elif connection is OnConnect.RESET:
             self._reset()
         elif connection is not OnConnect.OPEN:
@@ -282,14 +288,14 @@ class SmtpSession(asyncio.Protocol):
         if then:
             self._line.put(b"", then=then)
 
-    def _perform(self, reply: ScriptedReply) -> None:
+    def _perform(self, reply: _ScriptedReply) -> None:
         """Say the last thing there is to say for now and do what follows it."""
         self._deaf = True
         replies = [reply.text] if reply.text else []
-        if reply.then is AfterReply.TLS:
+        if reply.then is _AfterReply.TLS:
             self._transport.pause_reading()
             self._send_replies(replies, self._shake_hands)
-        elif reply.then is AfterReply.FLOOD:
+        elif reply.then is _AfterReply.FLOOD:
             self._send_replies(replies, lambda: self._flood(b"", b"250-and another thing\r\n" * 64))
         else:
             self._send_replies(replies, self._transport.close)
@@ -386,11 +392,13 @@ class DelayLine:
             then()
 
 
+# What is said in it.
+
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _PATH = re.compile(r"\w+ (?:FROM|TO):\s*<([^<>]*)>((?: [^<>]*)?)", re.IGNORECASE)
 
 
-class AfterReply(StrEnum):
+class _AfterReply(StrEnum):
     """What follows a reply."""
 
     GO_ON = "go_on"
@@ -400,18 +408,18 @@ class AfterReply(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ScriptedReply:
+class _ScriptedReply:
     """A reply: lines with their codes, without line ends ("" = none), and what follows."""
 
     text: str = ""
-    then: AfterReply = AfterReply.GO_ON
+    then: _AfterReply = _AfterReply.GO_ON
 
 
-_UNKNOWN = ScriptedReply("502 5.5.2 Error: command not recognized")
-_OK = ScriptedReply("250 2.0.0 Ok")
+_UNKNOWN = _ScriptedReply("502 5.5.2 Error: command not recognized")
+_OK = _ScriptedReply("250 2.0.0 Ok")
 
 
-class SmtpDialogue:
+class _SmtpDialogue:
     """What has been said in one session."""
 
     def __init__(self, context: SmtpContext, host: MailHost, client: str) -> None:
@@ -433,10 +441,10 @@ class SmtpDialogue:
         """Fill in the placeholders of a wording."""
         return self._context.recipient_replies.fill(text, self._host, self._client)
 
-    def execute(self, line: bytes) -> ScriptedReply:
+    def execute(self, line: bytes) -> _ScriptedReply:
         """Carry out one command line, or take one of a message, its line feed cut off."""
         if self._in_message:
-            return self._end_message() if line == b".\r" else ScriptedReply()
+            return self._end_message() if line == b".\r" else _ScriptedReply()
         if line[-1:] != b"\r" or _CONTROL.search(line, 0, len(line) - 1):
             self._context.counters.events["control_bytes"] += 1
         text = line.rstrip(b"\r").decode("utf-8", "replace")
@@ -448,14 +456,14 @@ class SmtpDialogue:
         self._secure, self._greeted = True, ""
         self._rset()
 
-    def _helo(self, _text: str) -> ScriptedReply:
+    def _helo(self, _text: str) -> _ScriptedReply:
         if self._policy.refuses == "ehlo":
-            return ScriptedReply(smtp_replies.REFUSED_EHLO)
+            return _ScriptedReply(smtp_replies.REFUSED_EHLO)
         self._greeted = "HELO"
         self._rset()
-        return ScriptedReply("250 " + self.fill(self._words.hello))
+        return _ScriptedReply("250 " + self.fill(self._words.hello))
 
-    def _ehlo(self, text: str) -> ScriptedReply:
+    def _ehlo(self, text: str) -> _ScriptedReply:
         if not self._policy.esmtp:
             return _UNKNOWN
         hello = self._helo(text)
@@ -463,9 +471,9 @@ class SmtpDialogue:
             return hello
         self._greeted = "EHLO"
         if self._policy.reply is HostileReply.ENDLESS:
-            return ScriptedReply("250-" + hello.text[4:], AfterReply.FLOOD)
+            return _ScriptedReply("250-" + hello.text[4:], _AfterReply.FLOOD)
         offers = [hello.text[4:], *self._extensions()]
-        return ScriptedReply("\n".join([*(f"250-{offer}" for offer in offers), "250 8BITMIME"]))
+        return _ScriptedReply("\n".join([*(f"250-{offer}" for offer in offers), "250 8BITMIME"]))
 
     def _extensions(self) -> list[str]:
         policy = self._policy
@@ -481,23 +489,23 @@ class SmtpDialogue:
     def _has_tls(self) -> bool:
         return self._policy.tls is not Starttls.NONE and not self._secure
 
-    def _starttls(self, _text: str) -> ScriptedReply:
+    def _starttls(self, _text: str) -> _ScriptedReply:
         if not self._has_tls():
             return _UNKNOWN
         if self._policy.tls is Starttls.BROKEN:
-            return ScriptedReply(smtp_replies.TLS_BROKEN)
-        return ScriptedReply("220 2.0.0 Ready to start TLS", AfterReply.TLS)
+            return _ScriptedReply(smtp_replies.TLS_BROKEN)
+        return _ScriptedReply("220 2.0.0 Ready to start TLS", _AfterReply.TLS)
 
-    def _mail(self, text: str) -> ScriptedReply:
+    def _mail(self, text: str) -> _ScriptedReply:
         path = _PATH.fullmatch(text)
         utf8 = path is not None and "SMTPUTF8" in path[2].upper().split()
         refusal = self._mail_refusal(utf8=utf8)
         if refusal or path is None:
-            return ScriptedReply(refusal or "501 5.5.4 Syntax: MAIL FROM:<address>")
+            return _ScriptedReply(refusal or "501 5.5.4 Syntax: MAIL FROM:<address>")
         if self._drops("mail"):
-            return ScriptedReply(then=AfterReply.CLOSE)
+            return _ScriptedReply(then=_AfterReply.CLOSE)
         self._sender, self._utf8, self._recipients = path[1], utf8, 0
-        return ScriptedReply(self.fill(self._words.mail))
+        return _ScriptedReply(self.fill(self._words.mail))
 
     def _mail_refusal(self, *, utf8: bool) -> str:
         """Return the reply to MAIL when this server does not take it now, else ""."""
@@ -512,38 +520,38 @@ class SmtpDialogue:
         )
         return next((text for applies, text in reasons if applies), "")
 
-    def _rcpt(self, text: str) -> ScriptedReply:
+    def _rcpt(self, text: str) -> _ScriptedReply:
         rate = self._context.counters.rcpt(self._host.label)
         path = _PATH.fullmatch(text)
         if self._sender is None:
-            return ScriptedReply("503 5.5.1 Error: need MAIL command")
+            return _ScriptedReply("503 5.5.1 Error: need MAIL command")
         if path is None or "@" not in path[1]:
-            return ScriptedReply("501 5.5.4 Syntax: RCPT TO:<address>")
+            return _ScriptedReply("501 5.5.4 Syntax: RCPT TO:<address>")
         if self._drops("rcpt"):
-            return ScriptedReply(then=AfterReply.CLOSE)
+            return _ScriptedReply(then=_AfterReply.CLOSE)
         limited = self._limit(rate)
         if limited:
             return limited
         if not path[1].isascii() and not self._utf8:
-            return ScriptedReply(smtp_replies.UTF8_NOT_OFFERED)
+            return _ScriptedReply(smtp_replies.UTF8_NOT_OFFERED)
         local, _, domain = path[1].lower().rpartition("@")
         recipient = RcptCommand(self._host, self._client, self._sender, local, domain)
         reply = self._context.recipient_replies.rcpt(recipient)
         if reply.startswith("250"):
             self._accepted.append(recipient)
-        return ScriptedReply(reply)
+        return _ScriptedReply(reply)
 
-    def _limit(self, rate: int) -> ScriptedReply | None:
+    def _limit(self, rate: int) -> _ScriptedReply | None:
         """Return the refusal when this server's limits are passed."""
         self._recipients += 1
         if 0 < self._policy.recipients < self._recipients:
             if self._policy.goodbye:
-                return ScriptedReply(self.fill(smtp_replies.GOODBYE), AfterReply.CLOSE)
-            return ScriptedReply(smtp_replies.TOO_MANY_RECIPIENTS)
+                return _ScriptedReply(self.fill(smtp_replies.GOODBYE), _AfterReply.CLOSE)
+            return _ScriptedReply(smtp_replies.TOO_MANY_RECIPIENTS)
         replies = self._context.recipient_replies
         if self._policy.per_minute and replies.is_over_the_minute(self._host, self._client):
-            return ScriptedReply(smtp_replies.TOO_MANY_A_MINUTE)
-        return ScriptedReply(self.fill(smtp_replies.TOO_FAST)) if 0 < self._policy.rate < rate else None
+            return _ScriptedReply(smtp_replies.TOO_MANY_A_MINUTE)
+        return _ScriptedReply(self.fill(smtp_replies.TOO_FAST)) if 0 < self._policy.rate < rate else None
 
     def _drops(self, command: str) -> bool:
         """Say whether this server drops the connection at this command."""
@@ -553,38 +561,38 @@ class SmtpDialogue:
         self._context.dropped.add(self._host.address)
         return True
 
-    def _bdat(self, _text: str) -> ScriptedReply:
+    def _bdat(self, _text: str) -> _ScriptedReply:
         self._context.counters.events["data"] += 1
-        return ScriptedReply("503 5.5.1 Error: CHUNKING is not offered")
+        return _ScriptedReply("503 5.5.1 Error: CHUNKING is not offered")
 
-    def _data(self, _text: str) -> ScriptedReply:
+    def _data(self, _text: str) -> _ScriptedReply:
         self._context.counters.events["data"] += 1
         if not self._accepted:
-            return ScriptedReply("554 5.5.1 Error: no valid recipients")
+            return _ScriptedReply("554 5.5.1 Error: no valid recipients")
         self._in_message = True
-        return ScriptedReply("354 End data with <CR><LF>.<CR><LF>")
+        return _ScriptedReply("354 End data with <CR><LF>.<CR><LF>")
 
-    def _end_message(self) -> ScriptedReply:
+    def _end_message(self) -> _ScriptedReply:
         """Take the message for all recipients; the last reply stands for all."""
         replies = [self._context.deliveries.take(recipient) for recipient in self._accepted]
         self._rset()
-        return ScriptedReply(replies[-1])
+        return _ScriptedReply(replies[-1])
 
-    def _rset(self, _text: str = "") -> ScriptedReply:
+    def _rset(self, _text: str = "") -> _ScriptedReply:
         self._sender, self._utf8, self._recipients = None, False, 0
         self._accepted, self._in_message = [], False
         return _OK
 
-    def _noop(self, _text: str) -> ScriptedReply:
+    def _noop(self, _text: str) -> _ScriptedReply:
         return _OK
 
-    def _vrfy(self, _text: str) -> ScriptedReply:
-        return ScriptedReply("252 2.0.0 Try RCPT to attempt delivery")
+    def _vrfy(self, _text: str) -> _ScriptedReply:
+        return _ScriptedReply("252 2.0.0 Try RCPT to attempt delivery")
 
-    def _quit(self, _text: str) -> ScriptedReply:
-        return ScriptedReply(self.fill(self._words.bye), AfterReply.CLOSE)
+    def _quit(self, _text: str) -> _ScriptedReply:
+        return _ScriptedReply(self.fill(self._words.bye), _AfterReply.CLOSE)
 
-    _COMMANDS: ClassVar[dict[str, Callable[[SmtpDialogue, str], ScriptedReply]]] = {
+    _COMMANDS: ClassVar[dict[str, Callable[[_SmtpDialogue, str], _ScriptedReply]]] = {
         "HELO": _helo,
         "EHLO": _ehlo,
         "STARTTLS": _starttls,

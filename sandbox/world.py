@@ -26,12 +26,14 @@ from mailsift.sandbox.behaviours import (
 )
 from mailsift.sandbox.population import Mailbox, firms, mailbox, to_ascii
 
+# Who runs mail, and slips of well-known domains.
+
 BLACKHOLE = "127.15.0.1"
 """The address of every server whose connections are never established."""
 
-GOOGLE = HostPolicy(mta="google")
-ONLINE = HostPolicy(mta="exchange_online")
-POSTFIX = HostPolicy()
+_GOOGLE = HostPolicy(mta="google")
+_ONLINE = HostPolicy(mta="exchange_online")
+_POSTFIX = HostPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class SandboxProvider:
 
     label: str
     exchangers: tuple[tuple[int, str], ...]
-    policy: HostPolicy = POSTFIX
+    policy: HostPolicy = _POSTFIX
     free: tuple[tuple[str, int], ...] = ()
     business: int = 0
     pool: int = 1
@@ -66,13 +68,13 @@ PROVIDERS: tuple[SandboxProvider, ...] = (
             (10, "alt1.gmail-smtp-in.l.google.com"),
             (20, "alt2.gmail-smtp-in.l.google.com"),
         ),
-        GOOGLE,
+        _GOOGLE,
         free=(("gmail.com", 2200), ("googlemail.com", 30)),
     ),
     SandboxProvider(
         "google",
         ((1, "aspmx.l.google.com"), (5, "alt1.aspmx.l.google.com"), (5, "alt2.aspmx.l.google.com")),
-        GOOGLE,
+        _GOOGLE,
         business=1800,
     ),
     SandboxProvider(
@@ -100,12 +102,12 @@ PROVIDERS: tuple[SandboxProvider, ...] = (
         free=(("gmx.de", 60), ("gmx.net", 30), ("web.de", 60)),
     ),
     SandboxProvider(
-        "microsoft365", ((0, "{domain}.mail.protection.outlook.com"),), ONLINE, business=1900, pool=24
+        "microsoft365", ((0, "{domain}.mail.protection.outlook.com"),), _ONLINE, business=1900, pool=24
     ),
     SandboxProvider(  # tenants without directory-based edge blocking: the message bounces later
         "microsoft365",
         ((0, "{domain}.mail.protection.outlook.com"),),
-        ONLINE,
+        _ONLINE,
         business=300,
         pool=24,
         rcpt=RecipientPolicy.ACCEPT,
@@ -178,16 +180,8 @@ TYPOS = {
 }
 """Slips of well-known domains and how they behave here."""
 
-_FIRST_ADDRESS = 127 << 24 | 16 << 16  # servers live from 127.16.0.1 upwards
-_ORDINARY = BY_NAME["ordinary"]
-_DISPOSABLE = Behaviour("disposable", DISPOSABLE_VERDICT, rcpt=RecipientPolicy.ACCEPT)
-_COMPANY_SIZE = 300  # domains a hosting company looks after
 
-# Names that exist without being listed, and the scenario domain they behave like.
-_PATTERNS = (
-    ("flood.sandbox.test", re.compile(r"[^@]+\.flood\.sandbox\.test")),
-    ("victim.sandbox.test", re.compile(r"victim-\d+\.test")),
-)
+# A world.
 
 
 class WorldMix(StrEnum):
@@ -258,6 +252,18 @@ class SandboxDomain:
     def disposable(self) -> bool:
         """Whether this is a throw-away domain."""
         return self.behaviour is _DISPOSABLE
+
+
+_FIRST_ADDRESS = 127 << 24 | 16 << 16  # servers live from 127.16.0.1 upwards
+_ORDINARY = BY_NAME["ordinary"]
+_DISPOSABLE = Behaviour("disposable", DISPOSABLE_VERDICT, rcpt=RecipientPolicy.ACCEPT)
+_COMPANY_SIZE = 300  # domains a hosting company looks after
+
+# Names that exist without being listed, and the scenario domain they behave like.
+_PATTERNS = (
+    ("flood.sandbox.test", re.compile(r"[^@]+\.flood\.sandbox\.test")),
+    ("victim.sandbox.test", re.compile(r"victim-\d+\.test")),
+)
 
 
 class SandboxWorld:

@@ -77,10 +77,10 @@ class DnsClient:
         self._tries = tries
         self.refresh()
         self._concurrency = concurrency
-        self._entropy = EntropyPool()
-        self._waiting: deque[Query] = deque()
-        self._urgent: deque[Query] = deque()  # is not held back by what is in flight
-        self._in_flight: dict[Query, None] = {}
+        self._entropy = _EntropyPool()
+        self._waiting: deque[_Query] = deque()
+        self._urgent: deque[_Query] = deque()  # is not held back by what is in flight
+        self._in_flight: dict[_Query, None] = {}
         self._send_handle: asyncio.Handle | None = None
         self._tick_timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -96,7 +96,7 @@ class DnsClient:
             done: called from the event loop; when it raises, it is called once more, with a failure.
             soon: something that has been begun waits for it, as it does for every address.
         """
-        query = Query(name, record_type, done)
+        query = _Query(name, record_type, done)
         if record_type is MX and not soon:
             self._waiting.append(query)
         else:  # finish what has been begun first
@@ -118,7 +118,7 @@ class DnsClient:
         self, server: Nameserver, name: str, record_type: RecordType, done: Callable[[DnsAnswer], None]
     ) -> None:
         """Examine one resolver, trusted or not, before all that waits; otherwise like `ask`."""
-        self._urgent.append(Query(name, record_type, done, only=server, examines=True))
+        self._urgent.append(_Query(name, record_type, done, only=server, examines=True))
         self._schedule_send()
 
     def ask_again(
@@ -128,7 +128,7 @@ class DnsClient:
         trusted = self._ranking()
         others = [one for one in trusted if before.server and one.label != before.server]
         chosen = next(iter(others or trusted), None)
-        query = Query(name, record_type, done, only=chosen, confirms=not others)
+        query = _Query(name, record_type, done, only=chosen, confirms=not others)
         self._urgent.append(query)
         self._schedule_send()
 
@@ -141,7 +141,7 @@ class DnsClient:
             MailsiftError: dns_servers_invalid.
         """
         known = {server.label: server for server in self.nameservers}
-        parsed = list(dict.fromkeys(parse_nameservers(self._servers)))
+        parsed = list(dict.fromkeys(map(_parse_nameserver, self._servers or system_servers())))
         fresh = [Nameserver(*one) for one in parsed if one[0] not in known]
         known.update((server.label, server) for server in fresh)
         self.nameservers = [known.pop(label) for label, *_ in parsed]
@@ -199,7 +199,7 @@ class DnsClient:
         while waiting and len(in_flight) < self._concurrency:
             self._begin(waiting.popleft(), now)
 
-    def _begin(self, query: Query, now: float) -> None:
+    def _begin(self, query: _Query, now: float) -> None:
         self._in_flight[query] = None
         query.ends_at = now + self._timeout * self._tries
         try:
@@ -213,7 +213,7 @@ class DnsClient:
         else:
             self._send(query, now)
 
-    def _send(self, query: Query, now: float) -> None:
+    def _send(self, query: _Query, now: float) -> None:
         """Send a question, to the next resolver when it has been sent before."""
         server = query.only or self._pick(query)
         if server is None:
@@ -233,13 +233,13 @@ class DnsClient:
             return
         query.due_at = now + (server.first_wait(self._timeout) if query.tries == 1 else self._timeout)
 
-    def _send_udp(self, query: Query, server: Nameserver, now: float) -> None:
+    def _send_udp(self, query: _Query, server: Nameserver, now: float) -> None:
         udp = server.pick_socket(self._entropy, now, self._watch)
         number = udp.expect_reply(query, self._entropy, now)
         question = query.question if server.keeps_case is not False else query.question.lower()
         udp.socket.send(message.pack_query(number, question, edns=server.takes_edns(query)))
 
-    def _ask_over_tcp(self, query: Query, server: Nameserver) -> None:
+    def _ask_over_tcp(self, query: _Query, server: Nameserver) -> None:
         """Ask over TCP: a second question on a connection of our own, what is odd through aiodns."""
         query.withdraw()
         query.due_at = self.clock.now() + self._timeout
@@ -249,23 +249,23 @@ class DnsClient:
             done = partial(self._on_aiodns_answer, query, server)
             self._fallbacks[server.label].ask(query.name, query.record_type, done)
 
-    def _ask_on_own_connection(self, query: Query, server: Nameserver) -> None:
+    def _ask_on_own_connection(self, query: _Query, server: Nameserver) -> None:
         done = partial(self._on_answer, query, server)
         self._tcp[server.label].ask(query.question, query.record_type, done, edns=bool(server.edns))
 
-    def _on_aiodns_answer(self, query: Query, server: Nameserver, answer: DnsAnswer) -> None:
+    def _on_aiodns_answer(self, query: _Query, server: Nameserver, answer: DnsAnswer) -> None:
         """Take an answer of aiodns'.
 
         What it did not hear is asked on our own connection, and what it denies: it keeps the SOA back,
         without which a denial counts for nothing.
         """
-        unsure = answer.detail in NO_ANSWER_DETAILS or (answer.outcome in DENIALS and answer.zone is None)
+        unsure = answer.detail in _NO_ANSWER_DETAILS or (answer.outcome in DENIALS and answer.zone is None)
         if unsure and query in self._in_flight and not self._closed:
             self._ask_on_own_connection(query, server)
         else:
             self._on_answer(query, server, answer)
 
-    def _pick(self, query: Query) -> Nameserver | None:
+    def _pick(self, query: _Query) -> Nameserver | None:
         """Return the best resolver for a first try, the next one for each later try."""
         first = self.nameservers[0]
         if first.trusted and first.unanswered == 0 and not query.tries:
@@ -282,14 +282,14 @@ class DnsClient:
             trusted.sort(key=lambda server: server.is_down(now))
         return trusted
 
-    def _watch(self, udp: UdpSocket) -> None:
+    def _watch(self, udp: _UdpSocket) -> None:
         self._loop.add_reader(udp.socket.fileno(), self._read, udp)
 
-    def _release(self, udp: UdpSocket) -> None:
+    def _release(self, udp: _UdpSocket) -> None:
         self._loop.remove_reader(udp.socket.fileno())
         udp.socket.close()
 
-    def _read(self, udp: UdpSocket) -> None:
+    def _read(self, udp: _UdpSocket) -> None:
         """Read replies, then send what may be sent now."""
         receive, now = udp.socket.recv, self.clock.now()
         for _ in range(_BURST):
@@ -305,7 +305,7 @@ class DnsClient:
                 self._match_reply(query, udp.server, reply, now, now - sent_at)
 
     def _match_reply(
-        self, query: Query, server: Nameserver, reply: bytes, now: float, seconds: float
+        self, query: _Query, server: Nameserver, reply: bytes, now: float, seconds: float
     ) -> None:
         """Take a reply whose id is right, if it is a reply and its question is right as well."""
         question = query.question
@@ -324,7 +324,9 @@ class DnsClient:
             query.is_mismatched = True
             query.case_changed = query.case_changed or is_respelt
 
-    def _read_reply(self, query: Query, server: Nameserver, reply: bytes, now: float, seconds: float) -> None:
+    def _read_reply(
+        self, query: _Query, server: Nameserver, reply: bytes, now: float, seconds: float
+    ) -> None:
         """Read a reply to the very question, perhaps a late one of a resolver asked before."""
         server.count_reply(seconds)
         if server.edns is not False:
@@ -344,31 +346,31 @@ class DnsClient:
             return
         self._on_answer(query, server, answer)
 
-    def _send_over_tcp(self, query: Query, server: Nameserver) -> None:
+    def _send_over_tcp(self, query: _Query, server: Nameserver) -> None:
         """Fetch over TCP what did not fit, or could not be read; it is a new try, so the old one ends."""
         query.server, query.tries = server, query.tries + 1
         self._ask_over_tcp(query, server)
 
-    def _on_edns_refused(self, query: Query, server: Nameserver, refusal: str, now: float) -> None:
+    def _on_edns_refused(self, query: _Query, server: Nameserver, refusal: str, now: float) -> None:
         """Ask without EDNS (RFC 6891 section 7)."""
         query.edns_refused = True
         server.count_edns_refused()
         self._on_failure(query, server, refusal, now)
 
-    def _on_answer(self, query: Query, server: Nameserver, answer: DnsAnswer) -> None:
+    def _on_answer(self, query: _Query, server: Nameserver, answer: DnsAnswer) -> None:
         """Hand over what was said of the name, by whichever way; what was said of nothing is tried again."""
         if answer.outcome is FAILED and not answer.name:
             self._on_failure(query, server, answer.detail, self.clock.now())
         else:
             self._finish(query, answer, server)
 
-    def _on_port_unreachable(self, udp: UdpSocket, now: float) -> None:
+    def _on_port_unreachable(self, udp: _UdpSocket, now: float) -> None:
         """Let what was asked through a socket be asked elsewhere: nobody listens at its end."""
         for query, _ in list(udp.pending.values()):
             udp.server.count_unanswered(now)
             self._on_failure(query, udp.server, "no resolver answers", now)
 
-    def _on_failure(self, query: Query, server: Nameserver, detail: str, now: float) -> None:
+    def _on_failure(self, query: _Query, server: Nameserver, detail: str, now: float) -> None:
         """Try again at once, as long as tries and time are left, unless another resolver is being asked."""
         query.failure = detail
         if query.server is not server or query not in self._in_flight:
@@ -379,7 +381,7 @@ class DnsClient:
         else:
             self._send(query, now)
 
-    def _finish(self, query: Query, answer: DnsAnswer, server: Nameserver | None = None) -> None:
+    def _finish(self, query: _Query, answer: DnsAnswer, server: Nameserver | None = None) -> None:
         """Hand over an answer, and who gave it; what comes of other tries is not wanted any more."""
         if query not in self._in_flight:
             return
@@ -419,7 +421,7 @@ class DnsClient:
             for idle in server.pop_idle_sockets():
                 self._release(idle)
 
-    def _on_timeout(self, query: Query, now: float) -> None:
+    def _on_timeout(self, query: _Query, now: float) -> None:
         if query.server is not None and not query.is_mismatched:
             query.server.count_unanswered(now)
         if query.server is not None and query.case_changed:
@@ -442,28 +444,10 @@ def _hand_over(done: Callable[[DnsAnswer], None], answer: DnsAnswer) -> None:
             _hand_over(done, _NOT_TAKEN)
 
 
-# One resolver: its address, our sockets to it, what it can do and how it has behaved.
-
-_SOCKETS: Final = 4
-"""Sockets to one resolver; each has a source port of its own."""
-
-QUESTIONS_A_SOCKET: Final = 5_000
-_SECONDS_A_SOCKET: Final = 60.0
-_RECEIVE_BUFFER: Final = 1 << 20  # octets; the usual 208 KiB drops replies when hundreds come at once
-
-_FIRST_WAIT_S: Final = 0.25  # the least before a question is sent again
-_SLOWER_THAN_USUAL: Final = 5.0
-_SMOOTHING: Final = 0.1
-
-_DOWN_AFTER: Final = 3  # questions in a row without a reply
-_DOWN_S: Final = 1.0
-_DOWN_MAX_S: Final = 30.0
-_ONLY_PLAIN: Final = 3  # questions that were answered without EDNS only, before we do without it
-_REPLACED: Final = 8  # questions in a row refused for EDNS, before one that took it does so no more
-_OTHER_CASE: Final = 3  # replies that spell the name their own way before we stop to mix case
+# A question, and the sockets on which it goes out.
 
 
-class EntropyPool:
+class _EntropyPool:
     """Random octets, fetched in pieces that are worth a system call."""
 
     def __init__(self) -> None:
@@ -479,7 +463,7 @@ class EntropyPool:
         return self._pool[at:end]
 
 
-class Query:
+class _Query:
     """A question on its way.
 
     Attributes:
@@ -506,7 +490,7 @@ class Query:
     tries: int = 0
     due_at: float = 0.0
     ends_at: float = 0.0
-    sent_on: tuple[tuple[UdpSocket, bytes], ...] = ()
+    sent_on: tuple[tuple[_UdpSocket, bytes], ...] = ()
     failure: str = ""
     is_mismatched: bool = False
     case_changed: bool = False
@@ -536,7 +520,15 @@ class Query:
         self.sent_on = ()
 
 
-class UdpSocket:
+_SOCKETS: Final = 4
+"""Sockets to one resolver; each has a source port of its own."""
+
+QUESTIONS_A_SOCKET: Final = 5_000
+_SECONDS_A_SOCKET: Final = 60.0
+_RECEIVE_BUFFER: Final = 1 << 20  # octets; the usual 208 KiB drops replies when hundreds come at once
+
+
+class _UdpSocket:
     """A connected socket: the kernel drops what comes from anybody else than the resolver.
 
     The kernel picks a random source port. Attributes:
@@ -551,7 +543,7 @@ class UdpSocket:
             OSError: no descriptor is left, or there is no route.
         """
         self.server = server
-        self.pending: dict[bytes, tuple[Query, float]] = {}
+        self.pending: dict[bytes, tuple[_Query, float]] = {}
         self.asked = 0
         self.opened_at = opened_at
         self.socket = socket.socket(server.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
@@ -566,7 +558,7 @@ class UdpSocket:
         """Tell whether its source port has been in use for long enough."""
         return self.asked >= QUESTIONS_A_SOCKET or now - self.opened_at >= _SECONDS_A_SOCKET
 
-    def expect_reply(self, query: Query, entropy: EntropyPool, now: float) -> bytes:
+    def expect_reply(self, query: _Query, entropy: _EntropyPool, now: float) -> bytes:
         """Note that a question goes out through it; return its id, unpredictable and not in use here."""
         number = entropy.read(2)
         while number in self.pending:
@@ -575,6 +567,20 @@ class UdpSocket:
         self.asked += 1
         query.sent_on += ((self, number),)
         return number
+
+
+# One resolver: what it can do and how it has behaved.
+
+_FIRST_WAIT_S: Final = 0.25  # the least before a question is sent again
+_SLOWER_THAN_USUAL: Final = 5.0
+_SMOOTHING: Final = 0.1
+
+_DOWN_AFTER: Final = 3  # questions in a row without a reply
+_DOWN_S: Final = 1.0
+_DOWN_MAX_S: Final = 30.0
+_ONLY_PLAIN: Final = 3  # questions that were answered without EDNS only, before we do without it
+_REPLACED: Final = 8  # questions in a row refused for EDNS, before one that took it does so no more
+_OTHER_CASE: Final = 3  # replies that spell the name their own way before we stop to mix case
 
 
 @dataclass(slots=True, eq=False)
@@ -605,8 +611,8 @@ class Nameserver:
     claims_all: bool | None = None
     edns: bool | None = None
     keeps_case: bool | None = None
-    _sockets: list[UdpSocket] = field(default_factory=list)
-    retired: list[UdpSocket] = field(default_factory=list)
+    _sockets: list[_UdpSocket] = field(default_factory=list)
+    retired: list[_UdpSocket] = field(default_factory=list)
     _round_trip: float = 0.0
     unanswered: int = 0
     _down_s: float = _DOWN_S
@@ -639,7 +645,7 @@ class Nameserver:
             self._down_until = now + self._down_s
             self._down_s = min(2 * self._down_s, _DOWN_MAX_S)
 
-    def takes_edns(self, query: Query) -> bool:
+    def takes_edns(self, query: _Query) -> bool:
         """Tell whether a question goes to it with EDNS: while nothing is known, only the first try does."""
         return not query.edns_refused and (query.tries == 1 if self.edns is None else self.edns)
 
@@ -670,7 +676,9 @@ class Nameserver:
         if self._other_case >= _OTHER_CASE and self.keeps_case is None:
             self.keeps_case = False
 
-    def pick_socket(self, entropy: EntropyPool, now: float, watch: Callable[[UdpSocket], None]) -> UdpSocket:
+    def pick_socket(
+        self, entropy: _EntropyPool, now: float, watch: Callable[[_UdpSocket], None]
+    ) -> _UdpSocket:
         """Return one of its sockets at random; `watch` is told about new ones.
 
         Raises:
@@ -685,56 +693,30 @@ class Nameserver:
         self.retired.append(self._sockets.pop(at))
         return self._open(now, watch)
 
-    def _open(self, now: float, watch: Callable[[UdpSocket], None]) -> UdpSocket:
-        fresh: UdpSocket = UdpSocket(self, now)
+    def _open(self, now: float, watch: Callable[[_UdpSocket], None]) -> _UdpSocket:
+        fresh = _UdpSocket(self, now)
         self._sockets.append(fresh)
         watch(fresh)
         return fresh
 
-    def pop_idle_sockets(self) -> list[UdpSocket]:
+    def pop_idle_sockets(self) -> list[_UdpSocket]:
         """Return the worn sockets nothing is expected from any more; they are the caller's to close."""
         idle = [retired for retired in self.retired if not retired.pending]
         self.retired = [retired for retired in self.retired if retired.pending]
         return idle
 
-    def pop_all_sockets(self) -> Iterator[UdpSocket]:
+    def pop_all_sockets(self) -> Iterator[_UdpSocket]:
         """Return every socket; they are the caller's to close."""
         yield from self._sockets
         yield from self.retired
         self._sockets, self.retired = [], []
 
 
-def parse_nameservers(servers: Sequence[str]) -> list[tuple[str, int, tuple[str, int]]]:
-    """Return label, address family and address of each server; () stands for those of the system.
-
-    Args:
-        servers: "host:port" or "[v6]:port"; without a port it is 53.
-
-    Raises:
-        MailsiftError: dns_servers_invalid.
-    """
-    return [_parse_nameserver(server) for server in servers or system_servers()]
-
-
-def system_servers() -> Sequence[str]:
-    """Return the addresses of the resolvers that this machine is told to ask, as of now."""
-    channel = pycares.Channel()
-    try:
-        return [_SCOPE_BEHIND.sub(r"[\1%\3]\2", server) for server in channel.servers]
-    finally:
-        channel.close()
-
-
-def in_words_of_cares(label: str) -> str:
-    """Return the label of a server as c-ares writes it: the zone of a link-local address (RFC 4007) last."""
-    return _SCOPE_INSIDE.sub(r"[\1]\3%\2", label)
-
-
-_SCOPE_BEHIND: Final = re.compile(r"\[(.+)\](:\d+)%(.+)")
-_SCOPE_INSIDE: Final = re.compile(r"\[(.+)%(.+)\](:\d+)")
+# Which resolvers there are.
 
 
 def _parse_nameserver(server: str) -> tuple[str, int, tuple[str, int]]:
+    """Return label, address family and address of "host:port" or "[v6]:port"; without a port it is 53."""
     host, port = server, "53"
     if "]:" in server or server.count(":") == 1:
         host, _, port = server.rpartition(":")
@@ -746,6 +728,24 @@ def _parse_nameserver(server: str) -> tuple[str, int, tuple[str, int]]:
         raise MailsiftError("dns_servers_invalid", "Write DNS servers as host:port.") from error
     label = f"[{host}]:{port}" if family == socket.AF_INET6 else f"{host}:{port}"
     return label, family, address
+
+
+def system_servers() -> Sequence[str]:
+    """Return the addresses of the resolvers that this machine is told to ask, as of now."""
+    channel = pycares.Channel()
+    try:
+        return [_SCOPE_BEHIND.sub(r"[\1%\3]\2", server) for server in channel.servers]
+    finally:
+        channel.close()
+
+
+_SCOPE_BEHIND: Final = re.compile(r"\[(.+)\](:\d+)%(.+)")
+_SCOPE_INSIDE: Final = re.compile(r"\[(.+)%(.+)\](:\d+)")
+
+
+def in_words_of_cares(label: str) -> str:
+    """Return the label of a server as c-ares writes it: the zone of a link-local address (RFC 4007) last."""
+    return _SCOPE_INSIDE.sub(r"[\1]\3%\2", label)
 
 
 # Over TCP: many questions on one connection, by hand.
@@ -937,7 +937,9 @@ _ERRORS_OF_CARES: Final = {
     aiodns.error.ARES_ECONNREFUSED: DnsAnswer(FAILED, detail="no resolver answers"),
     aiodns.error.ARES_EBADRESP: _MALFORMED_ANSWER,
 }
-NO_ANSWER_DETAILS: Final = frozenset({"timeout", "no resolver answers", "malformed answer", "resolver error"})
+_NO_ANSWER_DETAILS: Final = frozenset(
+    {"timeout", "no resolver answers", "malformed answer", "resolver error"}
+)
 """Details of failures that are no answer of the resolver's."""
 
 _OTHER_ERROR_OF_CARES: Final = DnsAnswer(FAILED, detail="resolver error")

@@ -48,24 +48,6 @@ from mailsift.pipeline.facts import (
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.providers import Providers, public_suffixes
 
-_OUTCOMES = {
-    DomainState.NOT_FOUND: DnsOutcome.NO_NAME,
-    DomainState.NO_MAIL_SERVER: DnsOutcome.NO_DATA,
-    DomainState.NULL_MX: DnsOutcome.NO_DATA,
-    DomainState.UNROUTABLE: DnsOutcome.NO_DATA,
-    DomainState.UNAVAILABLE: FAILED,
-}
-"""The outcome that decides how long a state is believed; the others were FOUND."""
-
-_REMEMBER_SECONDS = 0.25  # how often facts are remembered while others of the same lookup are still open
-_PUBLISH_SECONDS = 0.05  # at least, between two looks at the canaries before facts are handed out
-_PUBLISH_BUSY_SECONDS = 0.25  # the same, while questions wait for their turn: facts come in crowds then
-_OTHERS_SECONDS = 1.9  # without news, after which the process that looks them up is taken for dead
-_OTHERS_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)  # seconds between looks for what others look up
-_NO_WILDCARD_SECONDS = 300.0  # to believe that a name which does not exist gets nothing
-_WILDCARD_SECONDS = 30.0  # ... or something, or that nobody knows: a resolver's fault may pass
-_OWN_NAME = "@"  # stands for the name itself in the names of its servers
-
 
 @dataclass(frozen=True, slots=True)
 class DnsConfig:
@@ -104,153 +86,11 @@ class DnsConfig:
         return self.failure_ttl if outcome is FAILED else self.negative_ttl
 
 
-class _Batch:
-    """The facts one lookup waits for.
-
-    Attributes:
-        facts: those that are there.
-        open: the domains whose facts are not.
-    """
-
-    def __init__(self, domains: Iterable[str]) -> None:
-        self.facts: dict[str, DomainFact] = {}
-        self.open = set(domains)
-        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def add(self, fact: DomainFact) -> None:
-        self.facts[fact.domain] = fact
-        self.open.discard(fact.domain)
-        if not self.open and not self._done.done():
-            self._done.set_result(None)
-
-    async def wait(self, seconds: float) -> bool:
-        """Wait so long at most; returns whether all facts are there."""
-        if self.open:
-            await asyncio.wait([self._done], timeout=seconds)
-        return not self.open
-
-    def pop_known(self, wanted: set[str]) -> list[DomainFact]:
-        """Return the facts that are there of the wanted ones, which are wanted no longer."""
-        there = [self.facts[domain] for domain in self.facts if domain in wanted]
-        wanted.difference_update(self.facts)
-        return there
-
-
-@dataclass(slots=True, eq=False)
-class _PendingHosts:
-    """One domain on its way from the MX answer to the addresses of its exchangers."""
-
-    domain: str
-    chosen: Exchangers
-    ttl: float
-    wildcard: frozenset[str] | None  # what any name beside it gets; None = not known yet
-    found: dict[str, HostAddresses] = field(default_factory=dict)
-
-
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
-
-
-class _SharedAnswers(Generic[_Key, _Value]):
-    """What many domains share: asked for once, however many wait for it, and remembered.
-
-    Args:
-        clock: epoch seconds.
-        size: answers to remember, the least used forgotten first.
-    """
-
-    def __init__(self, *, clock: Clock, size: int) -> None:
-        self._clock = clock
-        self._size = size
-        self._known: OrderedDict[_Key, tuple[float, _Value]] = OrderedDict()
-        self._callbacks: dict[_Key, list[Callable[[_Value], None]]] = {}
-
-    def known(self, key: _Key) -> _Value | None:
-        """Return what is remembered, if it still holds."""
-        known = self._known.get(key)
-        if known is None or known[0] <= self._clock():
-            return None
-        self._known.move_to_end(key)
-        return known[1]
-
-    def ask(self, key: _Key, callback: Callable[[_Value], None]) -> None:
-        """Call `callback` with what `known` does not know when DNS has answered."""
-        if key in self._callbacks:
-            self._callbacks[key].append(callback)
-        else:
-            self._callbacks[key] = [callback]
-            self._send(key)
-
-    def clear(self) -> None:
-        """Forget all answers; who waits for some goes on waiting."""
-        self._known.clear()
-
-    def _send(self, key: _Key) -> None:
-        """Ask DNS; `_settle` is called later, or at once."""
-        raise NotImplementedError
-
-    def _settle(self, key: _Key, value: _Value, seconds: float) -> None:
-        """Remember an answer for so long, and tell who waits for it."""
-        self._known[key] = self._clock() + seconds, value
-        if len(self._known) > self._size:
-            self._known.popitem(last=False)
-        for callback in self._callbacks.pop(key):
-            callback(value)
-
-
-class _HostCache(_SharedAnswers[str, HostAddresses]):
-    """The addresses of mail exchangers by name: thousands of domains share a host."""
-
-    def __init__(self, checker: DenialChecker, guard: AddressGuard, config: DnsConfig, clock: Clock) -> None:
-        super().__init__(clock=clock, size=config.hosts)
-        self._checker = checker
-        self._guard = guard
-        self._lifetime = config.lifetime
-
-    @override
-    def _send(self, key: str) -> None:
-        self._checker.ask(key, RecordType.A, partial(self._on_answer, key, None))
-
-    def _on_answer(self, host: str, before: DnsAnswer | None, answer: DnsAnswer) -> None:
-        """Settle the host by its A answer, or ask for AAAA and settle by both."""
-        a, aaaa = (answer, None) if before is None else (before, answer)
-        addresses = interpret_addresses(a, aaaa, self._guard)
-        if addresses is None:
-            self._checker.ask(host, RecordType.AAAA, partial(self._on_answer, host, a))
-        else:
-            self._settle(host, addresses, self._lifetime(addresses.outcome, addresses.ttl))
-
-
-class _SuffixWildcards(_SharedAnswers[tuple[str, RecordType], frozenset[str]]):
-    """What any name under a public suffix gets: no route of a domain there (parking, portals, DNS for sale).
-
-    Told by a name that does not exist: the names of the servers or the addresses it gets, none as a rule, nor
-    where DNS fails.
-    """
-
-    def __init__(self, client: DnsClient, config: DnsConfig, clock: Clock) -> None:
-        super().__init__(clock=clock, size=config.hosts)
-        self._client = client
-        self._absent_label = secrets.token_hex(10)
-
-    @override
-    def _send(self, key: tuple[str, RecordType]) -> None:
-        suffix, record_type = key
-        name = f"{self._absent_label}.{suffix}".rstrip(".")
-        self._client.ask(name, record_type, partial(self._on_answer, key, name), soon=True)
-
-    def _on_answer(self, key: tuple[str, RecordType], name: str, answer: DnsAnswer) -> None:
-        hosts = _relative_names(name, (host for _, host in answer.exchangers))
-        seconds = _NO_WILDCARD_SECONDS if answer.outcome in DENIALS else _WILDCARD_SECONDS
-        self._settle(key, hosts | frozenset(answer.addresses), seconds)
-
-
-def _relative_names(domain: str, hosts: Iterable[str]) -> frozenset[str]:
-    """Return the names of servers, with what a domain of its own would have in place of its name."""
-    return frozenset(
-        host.lower().removesuffix(domain) + _OWN_NAME if host.lower().endswith(domain) else host.lower()
-        for host in hosts
-    )
+_REMEMBER_SECONDS = 0.25  # how often facts are remembered while others of the same lookup are still open
+_PUBLISH_SECONDS = 0.05  # at least, between two looks at the canaries before facts are handed out
+_PUBLISH_BUSY_SECONDS = 0.25  # the same, while questions wait for their turn: facts come in crowds then
+_OTHERS_SECONDS = 1.9  # without news, after which the process that looks them up is taken for dead
+_OTHERS_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)  # seconds between looks for what others look up
 
 
 class DomainFacts:
@@ -307,7 +147,7 @@ class DomainFacts:
         self._late_tasks: set[asyncio.Task[None]] = set()
         self._unpublished: list[tuple[str, DomainResolution]] = []
         self._publisher: asyncio.Task[None] | None = None
-        self._zones = ZoneLimiter(
+        self._zones = _ZoneLimiter(
             checker=self._checker,
             limit=config.names_a_zone,
             start=self._ask,
@@ -602,6 +442,15 @@ def _suffix(domain: str) -> str:
     return public_suffixes().publicsuffix(domain) or ""
 
 
+_OUTCOMES = {
+    DomainState.NOT_FOUND: DnsOutcome.NO_NAME,
+    DomainState.NO_MAIL_SERVER: DnsOutcome.NO_DATA,
+    DomainState.NULL_MX: DnsOutcome.NO_DATA,
+    DomainState.UNROUTABLE: DnsOutcome.NO_DATA,
+    DomainState.UNAVAILABLE: FAILED,
+}
+"""The outcome that decides how long a state is believed; the others were FOUND."""
+
 _WILDCARD = DomainResolution(DomainState.UNAVAILABLE, detail="its mail server is what any name there gets")
 _DOUBTFUL = DomainResolution(
     DomainState.UNAVAILABLE, detail="denied by a resolver that denies what everybody knows"
@@ -609,6 +458,164 @@ _DOUBTFUL = DomainResolution(
 _BROKEN_OFF = DomainResolution(DomainState.UNAVAILABLE, detail="the lookup broke off")
 _UNTRUSTED = DomainResolution(DomainState.UNAVAILABLE, detail=NO_TRUSTED_RESOLVER)
 _MAY_NOT_EXIST = frozenset({DomainState.NOT_FOUND, DomainState.UNAVAILABLE})
+
+
+class _Batch:
+    """The facts one lookup waits for.
+
+    Attributes:
+        facts: those that are there.
+        open: the domains whose facts are not.
+    """
+
+    def __init__(self, domains: Iterable[str]) -> None:
+        self.facts: dict[str, DomainFact] = {}
+        self.open = set(domains)
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def add(self, fact: DomainFact) -> None:
+        self.facts[fact.domain] = fact
+        self.open.discard(fact.domain)
+        if not self.open and not self._done.done():
+            self._done.set_result(None)
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait so long at most; returns whether all facts are there."""
+        if self.open:
+            await asyncio.wait([self._done], timeout=seconds)
+        return not self.open
+
+    def pop_known(self, wanted: set[str]) -> list[DomainFact]:
+        """Return the facts that are there of the wanted ones, which are wanted no longer."""
+        there = [self.facts[domain] for domain in self.facts if domain in wanted]
+        wanted.difference_update(self.facts)
+        return there
+
+
+@dataclass(slots=True, eq=False)
+class _PendingHosts:
+    """One domain on its way from the MX answer to the addresses of its exchangers."""
+
+    domain: str
+    chosen: Exchangers
+    ttl: float
+    wildcard: frozenset[str] | None  # what any name beside it gets; None = not known yet
+    found: dict[str, HostAddresses] = field(default_factory=dict)
+
+
+# What many domains share: the addresses of hosts, and what any name below a suffix gets.
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class _SharedAnswers(Generic[_Key, _Value]):
+    """What many domains share: asked for once, however many wait for it, and remembered.
+
+    Args:
+        clock: epoch seconds.
+        size: answers to remember, the least used forgotten first.
+    """
+
+    def __init__(self, *, clock: Clock, size: int) -> None:
+        self._clock = clock
+        self._size = size
+        self._known: OrderedDict[_Key, tuple[float, _Value]] = OrderedDict()
+        self._callbacks: dict[_Key, list[Callable[[_Value], None]]] = {}
+
+    def known(self, key: _Key) -> _Value | None:
+        """Return what is remembered, if it still holds."""
+        known = self._known.get(key)
+        if known is None or known[0] <= self._clock():
+            return None
+        self._known.move_to_end(key)
+        return known[1]
+
+    def ask(self, key: _Key, callback: Callable[[_Value], None]) -> None:
+        """Call `callback` with what `known` does not know when DNS has answered."""
+        if key in self._callbacks:
+            self._callbacks[key].append(callback)
+        else:
+            self._callbacks[key] = [callback]
+            self._send(key)
+
+    def clear(self) -> None:
+        """Forget all answers; who waits for some goes on waiting."""
+        self._known.clear()
+
+    def _send(self, key: _Key) -> None:
+        """Ask DNS; `_settle` is called later, or at once."""
+        raise NotImplementedError
+
+    def _settle(self, key: _Key, value: _Value, seconds: float) -> None:
+        """Remember an answer for so long, and tell who waits for it."""
+        self._known[key] = self._clock() + seconds, value
+        if len(self._known) > self._size:
+            self._known.popitem(last=False)
+        for callback in self._callbacks.pop(key):
+            callback(value)
+
+
+class _HostCache(_SharedAnswers[str, HostAddresses]):
+    """The addresses of mail exchangers by name: thousands of domains share a host."""
+
+    def __init__(self, checker: DenialChecker, guard: AddressGuard, config: DnsConfig, clock: Clock) -> None:
+        super().__init__(clock=clock, size=config.hosts)
+        self._checker = checker
+        self._guard = guard
+        self._lifetime = config.lifetime
+
+    @override
+    def _send(self, key: str) -> None:
+        self._checker.ask(key, RecordType.A, partial(self._on_answer, key, None))
+
+    def _on_answer(self, host: str, before: DnsAnswer | None, answer: DnsAnswer) -> None:
+        """Settle the host by its A answer, or ask for AAAA and settle by both."""
+        a, aaaa = (answer, None) if before is None else (before, answer)
+        addresses = interpret_addresses(a, aaaa, self._guard)
+        if addresses is None:
+            self._checker.ask(host, RecordType.AAAA, partial(self._on_answer, host, a))
+        else:
+            self._settle(host, addresses, self._lifetime(addresses.outcome, addresses.ttl))
+
+
+_NO_WILDCARD_SECONDS = 300.0  # to believe that a name which does not exist gets nothing
+_WILDCARD_SECONDS = 30.0  # ... or something, or that nobody knows: a resolver's fault may pass
+
+
+class _SuffixWildcards(_SharedAnswers[tuple[str, RecordType], frozenset[str]]):
+    """What any name under a public suffix gets: no route of a domain there (parking, portals, DNS for sale).
+
+    Told by a name that does not exist: the names of the servers or the addresses it gets, none as a rule, nor
+    where DNS fails.
+    """
+
+    def __init__(self, client: DnsClient, config: DnsConfig, clock: Clock) -> None:
+        super().__init__(clock=clock, size=config.hosts)
+        self._client = client
+        self._absent_label = secrets.token_hex(10)
+
+    @override
+    def _send(self, key: tuple[str, RecordType]) -> None:
+        suffix, record_type = key
+        name = f"{self._absent_label}.{suffix}".rstrip(".")
+        self._client.ask(name, record_type, partial(self._on_answer, key, name), soon=True)
+
+    def _on_answer(self, key: tuple[str, RecordType], name: str, answer: DnsAnswer) -> None:
+        hosts = _relative_names(name, (host for _, host in answer.exchangers))
+        seconds = _NO_WILDCARD_SECONDS if answer.outcome in DENIALS else _WILDCARD_SECONDS
+        self._settle(key, hosts | frozenset(answer.addresses), seconds)
+
+
+_OWN_NAME = "@"  # stands for the name itself in the names of its servers
+
+
+def _relative_names(domain: str, hosts: Iterable[str]) -> frozenset[str]:
+    """Return the names of servers, with what a domain of its own would have in place of its name."""
+    return frozenset(
+        host.lower().removesuffix(domain) + _OWN_NAME if host.lower().endswith(domain) else host.lower()
+        for host in hosts
+    )
 
 
 # A brake on floods of random names below one domain (random.example.com, a million times).
@@ -627,7 +634,7 @@ class _Zone:
     has_names: bool = False  # a name below it exists, so that it cannot be gone
 
 
-class ZoneLimiter:
+class _ZoneLimiter:
     """Lets at most `limit` names below one registrable domain be asked for at a time.
 
     When more come, the registrable domain itself is asked for: if it does not exist, nothing below it does

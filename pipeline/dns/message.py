@@ -190,7 +190,7 @@ def answer_from(
     own = [record for record in records if record.owner == name and record.code == code]
     if own:
         ttls.extend([record.ttl for record in own])
-        return _found(record_type, [record.value for record in own], min(ttls))
+        return _found(record_type, [record.value for record in own], _shortest(ttls))
     denial = NO_DATA if exists else NO_NAME
     return DnsAnswer(denial.outcome, detail=denial.detail, name=name, zone=zone)
 
@@ -203,6 +203,14 @@ def _found(
     if record_type is RecordType.NS:
         return DnsAnswer(FOUND, (), (), ttl, authoritative=authoritative, name_servers=tuple(values))
     return DnsAnswer(FOUND, (), tuple(values), ttl, authoritative=authoritative)
+
+
+def _shortest(ttls: Sequence[int]) -> int:
+    """Return the shortest TTL; one with its top bit set counts as 0 (RFC 2181 section 8)."""
+    return min(ttls) if max(ttls) <= _LONGEST_TTL else 0
+
+
+_LONGEST_TTL: Final = (1 << 31) - 1  # seconds
 
 
 def _read_plain(
@@ -221,7 +229,7 @@ def _read_plain(
         offset += size
     if offset > len(reply):
         raise ValueError("a record runs over the end")
-    return values, min(ttls)
+    return values, _shortest(ttls)
 
 
 def _read_records(reply: bytes, offset: int, count: int) -> tuple[list[ResourceRecord], int]:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from mailsift.pipeline.facts import DomainState, MxHost
 from mailsift.pipeline.guard import AddressGuard
 
-MAX_EXCHANGERS = 10
+_MAX_EXCHANGERS = 10
 MAX_ADDRESSES = 3
 
 Exchangers = tuple[tuple[int, str], ...]
@@ -175,7 +175,7 @@ def usable_exchangers(records: Exchangers) -> Exchangers:
     for preference, name in sorted(records, key=_preference):
         if host := _exchanger(name):
             chosen.setdefault(host, (preference, host))
-        if len(chosen) == MAX_EXCHANGERS:
+        if len(chosen) == _MAX_EXCHANGERS:
             break
     return tuple(chosen.values())
 
@@ -232,7 +232,7 @@ def interpret_exchangers(
     failed = next((answer for answer in answers if answer.outcome is FAILED), None)
     if failed:
         return DomainResolution(DomainState.UNAVAILABLE, detail=f"address of the MX: {failed.detail}")
-    if len(chosen) == MAX_EXCHANGERS:  # there may be more
+    if len(chosen) == _MAX_EXCHANGERS:  # there may be more
         return DomainResolution(DomainState.UNAVAILABLE, detail="more mail servers than are looked up")
     if any(answer.outcome is FOUND for answer in answers):
         return DomainResolution(DomainState.UNROUTABLE, ttl=ttl, detail="MX only at non-public addresses")

@@ -58,17 +58,21 @@ _WITNESSES_ASKED: Final = 3  # domains that took mail, asked about again before 
 _MIN_WITNESSES: Final = 2  # one alone may be gone
 _WITNESS_SECONDS: Final = 900.0
 _MAX_REMEMBERED: Final = 32
-_RANDOM_TYPES: Final = (RecordType.A, RecordType.MX, RecordType.AAAA)  # asked for of random names
 
 _log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class _ResolverState:
-    """What is known of a resolver: checks passed in a row, how many it needs, who contradicted it how often.
+    """What is known of a resolver.
 
-    Also why it is not believed, as it was reported ("" = it was not); the canary domains it denied check
-    after check while it found the others, and those it found last.
+    Attributes:
+        passes: checks passed in a row.
+        passes_needed: how many it needs.
+        contradictions: who contradicted it how often.
+        why: it is not believed, as it was reported; "" = it was not.
+        broken: the canary domains it denied check after check while it found the others.
+        known: the canary domains it found last.
     """
 
     passes: int = 0
@@ -189,7 +193,7 @@ class ResolverTrust:
         still = [server.label for server in servers if server.trusted]
         for server, by in zip(used, contradictions, strict=True):
             if server.trusted and sum(by[label] for label in still) >= _MAX_CONTRADICTIONS:
-                self._distrust(server, Examination(faults=["its denials are not confirmed"]))
+                self._distrust(server, _Examination(faults=["its denials are not confirmed"]))
         return self.has_trusted_resolver and all(server.trusted for server in used)
 
     def record_contradiction(self, label: str, by: str) -> None:
@@ -231,7 +235,7 @@ class ResolverTrust:
             self._trust(server, state)
         return server.trusted
 
-    async def _look_at(self, server: Nameserver, state: _ResolverState, *, witnesses: bool) -> Examination:
+    async def _look_at(self, server: Nameserver, state: _ResolverState, *, witnesses: bool) -> _Examination:
         """Examine a resolver; one whose examination breaks off is not believed until the next one."""
         try:
             examination = await self._examine_until_sure(server, state)
@@ -239,7 +243,7 @@ class ResolverTrust:
                 examination.faults.append("it denies what it has known")
         except Exception as error:  # noqa: BLE001 - whoever waits is told, or waits for ever
             record_failure("dns", error)
-            return Examination(faults=["the look at it broke off"])
+            return _Examination(faults=["the look at it broke off"])
         return examination
 
     def _trust(self, server: Nameserver, state: _ResolverState) -> None:
@@ -252,7 +256,7 @@ class ResolverTrust:
             state.why = ""
             _log.warning("dns.resolver_trusted_again", resolver=server.label)
 
-    def _distrust(self, server: Nameserver, examination: Examination) -> None:
+    def _distrust(self, server: Nameserver, examination: _Examination) -> None:
         state = self._states[server.label]
         state.passes = 0
         state.contradictions.clear()
@@ -280,7 +284,7 @@ class ResolverTrust:
         distrusted = [server for server in self._client.nameservers if not server.trusted]
         await asyncio.gather(*(self._check(server) for server in distrusted))
 
-    async def _examine_until_sure(self, server: Nameserver, state: _ResolverState) -> Examination:
+    async def _examine_until_sure(self, server: Nameserver, state: _ResolverState) -> _Examination:
         """Look, and look again where few canaries seem broken: is it always they, or the resolver?"""
         examination = await self._examine(server)
         broken = frozenset(examination.broken)
@@ -304,7 +308,7 @@ class ResolverTrust:
         server.denials_believed = not broken or is_known_broken or await self._knows_reserves(server)
         return examination
 
-    async def _examine(self, server: Nameserver) -> Examination:
+    async def _examine(self, server: Nameserver) -> _Examination:
         return await self._examiner.examine(server, self._domains, self._suffixes)
 
     def _may_be_broken(self, domains: Collection[str]) -> bool:
@@ -340,7 +344,7 @@ def _set_gauges(servers: Sequence[Nameserver]) -> None:
 
 
 @dataclass(slots=True)
-class Examination:
+class _Examination:
     """What one round of canaries showed.
 
     Attributes:
@@ -360,6 +364,9 @@ class Examination:
     claimed: bool = False
 
 
+_RANDOM_TYPES: Final = (RecordType.A, RecordType.MX, RecordType.AAAA)  # asked for of random names
+
+
 class Examiner:
     """Asks resolvers, trusted or not, about domains.
 
@@ -374,7 +381,7 @@ class Examiner:
 
     async def examine(
         self, server: Nameserver, domains: Sequence[str], suffixes: Iterable[str] = ()
-    ) -> Examination:
+    ) -> _Examination:
         """Ask about well-known domains and random names, all side by side, then for their servers.
 
         Args:
@@ -389,7 +396,7 @@ class Examiner:
         ]
         questions = [(domain, RecordType.MX) for domain in domains] + names
         answers = await self._ask_all(server, questions)
-        examination = Examination()
+        examination = _Examination()
         for (name, record_type), answer in zip(names, answers[len(domains) :], strict=True):
             _check_random(name, record_type, answer, examination)
         examination.claimed = any(answer.authoritative for answer in answers[: len(domains)])
@@ -401,7 +408,7 @@ class Examiner:
         return examination
 
     async def _examine_hosts(
-        self, server: Nameserver, hosts: Mapping[str, str], examination: Examination
+        self, server: Nameserver, hosts: Mapping[str, str], examination: _Examination
     ) -> None:
         """Ask for the addresses of the canaries' mail servers, by canary."""
         kinds = (RecordType.A, RecordType.AAAA)
@@ -435,9 +442,9 @@ class Examiner:
         return list(await asyncio.gather(*answers))
 
 
-def _check_random(name: str, record_type: RecordType, answer: DnsAnswer, examination: Examination) -> None:
+def _check_random(name: str, record_type: RecordType, answer: DnsAnswer, examination: _Examination) -> None:
     """A name that does not exist must be denied, by the zone above it; some resolvers have no IPv6 at all."""
-    if answer.outcome is DnsOutcome.NO_NAME and has_zone(answer):
+    if answer.outcome is DnsOutcome.NO_NAME and _has_zone(answer):
         examination.denied += 1
     elif answer.outcome is DnsOutcome.FOUND or (
         answer.outcome is not DnsOutcome.FAILED and record_type is not RecordType.AAAA
@@ -447,7 +454,7 @@ def _check_random(name: str, record_type: RecordType, answer: DnsAnswer, examina
         examination.faults.append(f"{name} {fault}")
 
 
-def _check_exchangers(domain: str, answer: DnsAnswer, examination: Examination) -> str:
+def _check_exchangers(domain: str, answer: DnsAnswer, examination: _Examination) -> str:
     """A well-known domain must have mail servers; returns the first one."""
     hosts = usable_exchangers(answer.exchangers)
     if hosts:
@@ -458,7 +465,7 @@ def _check_exchangers(domain: str, answer: DnsAnswer, examination: Examination) 
 
 
 def _check_addresses(
-    domain: str, host: str, answer: DnsAnswer, guard: AddressGuard, examination: Examination
+    domain: str, host: str, answer: DnsAnswer, guard: AddressGuard, examination: _Examination
 ) -> None:
     """A well-known mail server must have a public address."""
     if answer.addresses and all(guard.allows(address) for address in answer.addresses):
@@ -517,7 +524,7 @@ class DenialChecker:
             done(DnsAnswer(FAILED, detail=_BLOCKED))
         elif self._is_of_own_zone(answer):
             done(DnsAnswer(FAILED, detail=_OWN_ZONE))
-        elif answer.outcome in DENIALS and not has_zone(answer):
+        elif answer.outcome in DENIALS and not _has_zone(answer):
             done(DnsAnswer(FAILED, detail=_NO_ZONE))
         elif record_type is RecordType.AAAA and not self._has_ipv6(answer):
             done(DnsAnswer(FAILED, detail=_NO_IPV6))
@@ -529,12 +536,12 @@ class DenialChecker:
             decides = (
                 record_type is RecordType.AAAA or answer.outcome is DnsOutcome.NO_NAME or answer.exchangers
             )
-            domain = registrable_below(answer, name) if decides else ""
+            domain = _registrable_below(answer, name) if decides else ""
             self._client.ask_again(answer, name, second_type, partial(self._compare, domain, answer, done))
 
     def _compare(self, domain: str, first: DnsAnswer, done: _OnAnswer, second: DnsAnswer) -> None:
         """Let through what the second answer confirms, once the domain's name servers have been looked at."""
-        holds = agree(first, second) or (self._is_unusable(first) and self._is_unusable(second))
+        holds = _confirms(first, second) or (self._is_unusable(first) and self._is_unusable(second))
         if holds and domain:
             self._client.ask(domain, RecordType.NS, partial(self._on_name_servers, first, done))
         elif holds:
@@ -579,14 +586,14 @@ class DenialChecker:
         return any(answer.server in {"", one.label} for one in servers)  # "" where there is only one
 
 
-def agree(first: DnsAnswer, second: DnsAnswer) -> bool:
+def _confirms(first: DnsAnswer, second: DnsAnswer) -> bool:
     """Tell whether a second answer confirms a denial: the same name, or the same lack of records."""
     if first.outcome is DnsOutcome.NO_NAME:
         return second.outcome is DnsOutcome.NO_NAME
     return first.outcome is DnsOutcome.NO_DATA and second.outcome in DENIALS
 
 
-def registrable_below(answer: DnsAnswer, name: str) -> str:
+def _registrable_below(answer: DnsAnswer, name: str) -> str:
     """Return the registrable domain that a name belongs to; "" where a zone above it denies the name.
 
     Args:
@@ -600,7 +607,7 @@ def registrable_below(answer: DnsAnswer, name: str) -> str:
     return domain if zone is None or f".{zone}".endswith(f".{domain}") else ""
 
 
-def has_zone(denial: DnsAnswer) -> bool:
+def _has_zone(denial: DnsAnswer) -> bool:
     """Tell whether a denial comes with the SOA of a zone that could know (RFC 2308 section 2).
 
     The root knows which top-level domains exist, and nothing about the names below those that do. A name that

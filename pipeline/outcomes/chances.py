@@ -76,7 +76,7 @@ class SentTally(NamedTuple):
     arrived: int
 
 
-Tallies = Mapping[Cell, SentTally]
+_Tallies = Mapping[Cell, SentTally]
 
 
 class Chances:
@@ -92,7 +92,7 @@ class Chances:
         others: those of the rest of the installation.
     """
 
-    def __init__(self, own: Tallies, others: Tallies) -> None:
+    def __init__(self, own: _Tallies, others: _Tallies) -> None:
         self._own, self._others = _sum_by_group(own), _sum_by_group(others)
 
     def of(self, cell: Cell) -> MeasuredShare | None:
@@ -122,7 +122,7 @@ class Chances:
         return MeasuredShare(mean, *wilson(mean * told, told), n)
 
 
-def _sum_by_group(tallies: Tallies) -> defaultdict[tuple[object, ...], SentTally]:
+def _sum_by_group(tallies: _Tallies) -> defaultdict[tuple[object, ...], SentTally]:
     found: defaultdict[tuple[object, ...], SentTally] = defaultdict(lambda: SentTally(0, 0))
     for cell, tally in tallies.items():
         names = (cell.result, cell.provider, cell.score)
@@ -156,7 +156,7 @@ class Calibration:
     bins: tuple[Bin, ...]
 
 
-def calibrate(chances: Chances, held_out: Tallies) -> Calibration | None:
+def calibrate(chances: Chances, held_out: _Tallies) -> Calibration | None:
     """Hold chances against outcomes that they do not rest on; None where there is nothing to compare."""
     sums: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     for cell, tally in held_out.items():

@@ -47,19 +47,7 @@ _FIRST_TEXT = 10_000
 _MOST_RECIPIENTS = 1_000
 _MOST_PARTS = 200
 _FEW = 5
-_STATUS_TYPES = frozenset({"message/delivery-status", "message/global-delivery-status"})
-_RETURNED_TYPES = frozenset(
-    {"message/rfc822", "message/global", "text/rfc822-headers", "message/global-headers"}
-)
 
-_ACTIONS: Final = {
-    **dict.fromkeys(("failed", "failure", "expired"), OutcomeKind.BOUNCED),
-    "delayed": OutcomeKind.DEFERRED,
-    **dict.fromkeys(("delivered", "expanded"), OutcomeKind.DELIVERED),
-}
-_NEUTRAL_ACTIONS: Final = frozenset({"relayed", "deliverable"})
-"""Actions of a system that will not hear what became of the message (RFC 3464 section 2.3.3), and of Postfix
-that was asked to verify an address and sent none."""
 _DAEMON_NAME: Final = (
     r"mailer[-_. ]?daemon|postmaster|mail delivery|mail[-_. ]?system|bounce|mdaemon|post[-_]master"
 )
@@ -195,6 +183,8 @@ def _is_delivery_status(part: Message) -> bool:
     return part.get_content_maintype() == "text" and bool(_STATUS_FIELDS.search(_part_text(part)))
 
 
+_STATUS_TYPES = frozenset({"message/delivery-status", "message/global-delivery-status"})
+
 _STATUS_FIELDS = re.compile(
     r"^(?:Final|Original)-Recipient:.*\n(?:.+\n){0,6}?(?:Action|Status):", re.MULTILINE
 )
@@ -285,6 +275,16 @@ def _delivery_statuses(
                 origin="dsn",
                 message_id=_message_id(original),
             )
+
+
+_ACTIONS: Final = {
+    **dict.fromkeys(("failed", "failure", "expired"), OutcomeKind.BOUNCED),
+    "delayed": OutcomeKind.DEFERRED,
+    **dict.fromkeys(("delivered", "expanded"), OutcomeKind.DELIVERED),
+}
+_NEUTRAL_ACTIONS: Final = frozenset({"relayed", "deliverable"})
+"""Actions of a system that will not hear what became of the message (RFC 3464 section 2.3.3), and of Postfix
+that was asked to verify an address and sent none."""
 
 
 def _without_those_that_arrived(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
@@ -381,7 +381,6 @@ _TRACE: Final = (
     *("Received", "Delivered-To", "X-Original-To", "Envelope-To"),
     *("X-Forwarded-For", "X-Forwarded-To"),
 )
-
 
 _LIST_BOUNCE_ADDRESS = re.compile(r"^owner-|-(?:bounces?|owner|admin|errors|request)@", re.IGNORECASE)
 """To whom a list has its bounces come: it sent to people whom the To of the message does not name."""
@@ -962,7 +961,6 @@ def _addresses_said_to_fail(addresses: Sequence[str], prose: str) -> list[str]:
 
 _SENTENCE = re.compile(r"[.!?:](?:\s+|$)|\n[ \t]*\n")
 
-
 _LISTED = re.compile(
     r"(?:following|failed|these|intended) (?:\w+ ){0,2}(?:recipient|address|user)[^\n]{0,150}[:\n]"
     r"|(?:folgende\w*(?:\(\w\))?|diese) (?:\w+ ){0,2}(?:empfänger|adresse)\w*[^\n]{0,150}[:\n]"
@@ -1058,13 +1056,11 @@ def _decode_verp(senders: Iterable[str], named: Sequence[str]) -> list[str]:
 
 _NUMBERED = re.compile(r"^(?:\d+[-+_])+(?=[^@])")
 
-
 _RECIPIENT_HEADERS: Final = ("Delivered-To", "X-Original-To", "Envelope-To", "To")
 _VERP = re.compile(
     r"(?:-return-(?:\d+|(?:warn|probe)-\d+\.[a-z]+)-|[+-](?!.*-return-))(?P<local>[^\s@<>=]{1,64})=(?P<domain>(?:[\w-]{1,63}\.)+[a-z]{2,63})@",
     re.IGNORECASE,
 )
-
 
 _NOT_A_FAILED_RECIPIENT: Final = (
     r"[\w '/-]{0,30}\b(?:from|sender|sent by|reply|cc|bcc|contact|help|support|abuse|questions?|owner"
@@ -1354,7 +1350,6 @@ _HEAD = re.compile(
 )
 _FEWEST_HEADERS: Final = 3
 
-
 _CODE_AT_ADDRESS = re.compile(
     rf"(?:(?<![^\s:;'\"])(?=([45]\d\d)-[\s\S]{{0,2000}}?\s\1[ -])|(?<=<<< )|(?<=said: ))(?=[45]\d\d-)"
     rf"(?P<code>[45]\d\d)-(?={_ADDRESS.pattern})"
@@ -1419,6 +1414,11 @@ def _returned_headers(parts: list[Message]) -> Message | None:
             rest = text[copy.start() :].partition("\n")[2].strip("\n-=")
             return HeaderParser().parsestr(textwrap.dedent(rest).lstrip("\n-= \t"))
     return None
+
+
+_RETURNED_TYPES = frozenset(
+    {"message/rfc822", "message/global", "text/rfc822-headers", "message/global-headers"}
+)
 
 
 def _normalize_line_ends(text: str) -> str:

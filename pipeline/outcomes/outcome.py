@@ -33,6 +33,28 @@ WISHES: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened to one message for one address.
+
+    Attributes:
+        address: as the report names it; not yet parsed.
+        happened_at: epoch seconds; 0 when the report does not say.
+        diagnosis: what the receiving server said about the mailbox.
+        origin: who reports it: "dsn", "arf", "bounce", "ses", "file" and so on.
+        message_id: the sender's name for the message, or "".
+        undated: whether `happened_at` is only when it was told, for the report did not say.
+    """
+
+    address: str
+    kind: OutcomeKind
+    happened_at: float
+    diagnosis: Diagnosis
+    origin: str
+    message_id: str = ""
+    undated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """What a diagnostic says, by our own reply table and not by the reporter's category.
 
@@ -56,31 +78,6 @@ class Diagnosis:
         return _is_own_list(self.text) or bool(_UNSENT.search(self.text))
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What happened to one message for one address.
-
-    Attributes:
-        address: as the report names it; not yet parsed.
-        happened_at: epoch seconds; 0 when the report does not say.
-        diagnosis: what the receiving server said about the mailbox.
-        origin: who reports it: "dsn", "arf", "bounce", "ses", "file" and so on.
-        message_id: the sender's name for the message, or "".
-        undated: whether `happened_at` is only when it was told, for the report did not say.
-    """
-
-    address: str
-    kind: OutcomeKind
-    happened_at: float
-    diagnosis: Diagnosis
-    origin: str
-    message_id: str = ""
-    undated: bool = False
-
-
-KIND_OF_CLASS: Final = {"2": OutcomeKind.DELIVERED, "4": OutcomeKind.DEFERRED, "5": OutcomeKind.BOUNCED}
-"""What happened by the first figure of a code, a server's (RFC 5321 section 4.2.1) or RFC 3463's."""
-
 ParsedOutcome: TypeAlias = Outcome | None
 """What one row, message or event tells; None for one that cannot be read."""
 
@@ -89,6 +86,77 @@ NOTHING_SAID = Diagnosis(Answer.UNCLEAR)
 
 ACCEPTED = Diagnosis(Answer.ACCEPTED)
 """Of a message that was delivered, complained about or unsubscribed from: the mailbox is there."""
+
+
+# What others say of it.
+
+KIND_OF_CLASS: Final = {"2": OutcomeKind.DELIVERED, "4": OutcomeKind.DEFERRED, "5": OutcomeKind.BOUNCED}
+"""What happened by the first figure of a code, a server's (RFC 5321 section 4.2.1) or RFC 3463's."""
+
+
+def kind_as_answered(kind: OutcomeKind, diagnosis: Diagnosis) -> OutcomeKind:
+    """Return what happened by the server's answer: what senders call a soft bounce may be one for good."""
+    is_for_good = diagnosis.smtp_code >= _PERMANENT_CODE and diagnosis.answer in GONE
+    return OutcomeKind.BOUNCED if is_for_good else kind
+
+
+_PERMANENT_CODE: Final = 500  # replies with such codes (RFC 5321 section 4.2.1)
+
+
+def kind_of_feedback(name: str, *, unknown: OutcomeKind | None) -> OutcomeKind | None:
+    """Return what a reader says by a feedback type, "" where none is given; None where he says nothing.
+
+    Args:
+        name: the type, in any case.
+        unknown: what it is by a type that we do not know.
+    """
+    return _FEEDBACK.get(name.strip().lower(), unknown)
+
+
+_FEEDBACK: Final[dict[str, OutcomeKind | None]] = {
+    **dict.fromkeys(("", "abuse", "fraud", "other", "miscategorized"), OutcomeKind.COMPLAINED),
+    **dict.fromkeys(("opt-out", "opt-out-list", "unsubscribe"), OutcomeKind.UNSUBSCRIBED),
+    **dict.fromkeys(("not-spam", "virus", "auth-failure", "dmarc")),
+}
+"""By Feedback-Type (RFC 5965 section 7.3, RFC 6430, RFC 6591 and the opt-out types of older drafts). By
+"not-spam" a reader wants the mail; the three behind it come from programs, and nobody has complained."""
+
+
+def suppression_cause(words: str) -> OutcomeKind | None:
+    """Say why a sender kept a message back itself, if its recipient has said before that he wants none.
+
+    Args:
+        words: its reason, after "dropped: " where the sender's word says that it kept the message back.
+    """
+    return next(
+        (cause for cause, pattern in _SUPPRESSION_CAUSES.items() if pattern.search(words[:2_000])), None
+    )
+
+
+_SUPPRESSION_CAUSES = {
+    OutcomeKind.COMPLAINED: re.compile(
+        r"suppress-complaint|^dropped: .*(?:spam report|complain)|(?:previously|has|who) complained"
+        r"|suppress\w{0,9} .{0,60}complain",
+        re.IGNORECASE,
+    ),
+    OutcomeKind.UNSUBSCRIBED: re.compile(
+        r"suppress-unsubscribe|^dropped: .*(?:unsubscri|opt(?:ed)?[ -]?out)"
+        r"|(?:previously|has|who|recipient (?:is|was)) unsubscribed|suppress\w{0,9} .{0,60}unsubscri"
+        r"|(?:to|is an) unsubscribed address",
+        re.IGNORECASE,
+    ),
+}
+
+
+def whole_characters(text: str) -> str:
+    """Return a text that UTF-8 can hold: JSON may have halves of characters (RFC 8259 section 8.2)."""
+    return text if text.isascii() else _HALF.sub("\ufffd", text)
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+# A diagnostic, read.
 
 _TYPE = re.compile(r"\A\s*[A-Za-z][\w-]{0,30}\s*;\s*")  # RFC 3464 section 2.1.2: "smtp; 550 …"
 _LAST_ERROR = re.compile(r"\{LED=([^{}]+)")
@@ -140,59 +208,6 @@ _DOMAIN_TROUBLE = re.compile(
 
 _NO_ROUTE = re.compile(r"unrout(?:e)?able address", re.IGNORECASE)
 """Exim's words: of a mailbox where it was the server that was asked, else of a domain it found no way to."""
-
-
-_SUPPRESSION_CAUSES = {
-    OutcomeKind.COMPLAINED: re.compile(
-        r"suppress-complaint|^dropped: .*(?:spam report|complain)|(?:previously|has|who) complained"
-        r"|suppress\w{0,9} .{0,60}complain",
-        re.IGNORECASE,
-    ),
-    OutcomeKind.UNSUBSCRIBED: re.compile(
-        r"suppress-unsubscribe|^dropped: .*(?:unsubscri|opt(?:ed)?[ -]?out)"
-        r"|(?:previously|has|who|recipient (?:is|was)) unsubscribed|suppress\w{0,9} .{0,60}unsubscri"
-        r"|(?:to|is an) unsubscribed address",
-        re.IGNORECASE,
-    ),
-}
-
-
-_FEEDBACK: Final[dict[str, OutcomeKind | None]] = {
-    **dict.fromkeys(("", "abuse", "fraud", "other", "miscategorized"), OutcomeKind.COMPLAINED),
-    **dict.fromkeys(("opt-out", "opt-out-list", "unsubscribe"), OutcomeKind.UNSUBSCRIBED),
-    **dict.fromkeys(("not-spam", "virus", "auth-failure", "dmarc")),
-}
-"""By Feedback-Type (RFC 5965 section 7.3, RFC 6430, RFC 6591 and the opt-out types of older drafts). By
-"not-spam" a reader wants the mail; the three behind it come from programs, and nobody has complained."""
-
-
-def kind_of_feedback(name: str, *, unknown: OutcomeKind | None) -> OutcomeKind | None:
-    """Return what a reader says by a feedback type, "" where none is given; None where he says nothing.
-
-    Args:
-        name: the type, in any case.
-        unknown: what it is by a type that we do not know.
-    """
-    return _FEEDBACK.get(name.strip().lower(), unknown)
-
-
-def whole_characters(text: str) -> str:
-    """Return a text that UTF-8 can hold: JSON may have halves of characters (RFC 8259 section 8.2)."""
-    return text if text.isascii() else _HALF.sub("\ufffd", text)
-
-
-_HALF = re.compile("[\ud800-\udfff]")
-
-
-def suppression_cause(words: str) -> OutcomeKind | None:
-    """Say why a sender kept a message back itself, if its recipient has said before that he wants none.
-
-    Args:
-        words: its reason, after "dropped: " where the sender's word says that it kept the message back.
-    """
-    return next(
-        (cause for cause, pattern in _SUPPRESSION_CAUSES.items() if pattern.search(words[:2_000])), None
-    )
 
 
 def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str = "") -> Diagnosis:
@@ -354,15 +369,6 @@ def mailbox_fact(
     return None
 
 
-def kind_as_answered(kind: OutcomeKind, diagnosis: Diagnosis) -> OutcomeKind:
-    """Return what happened by the server's answer: what senders call a soft bounce may be one for good."""
-    is_for_good = diagnosis.smtp_code >= _PERMANENT_CODE and diagnosis.answer in GONE
-    return OutcomeKind.BOUNCED if is_for_good else kind
-
-
-_PERMANENT_CODE: Final = 500  # replies with such codes (RFC 5321 section 4.2.1)
-
-
 def _in_known_order(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """Return outcomes of one address without those of which nobody knows what came first.
 
@@ -399,6 +405,38 @@ def _answer_of(outcome: Outcome) -> Answer | None:
     answer = outcome.diagnosis.answer
     return answer if answer in GONE or answer is Answer.UNCLEAR else None
 
+
+@dataclass(frozen=True, slots=True)
+class OutcomeFacts:
+    """What an account knows of addresses from its own messages, by canonical address; of most nothing.
+
+    Attributes:
+        sent: what messages that were really sent showed about mailboxes.
+        unwanted: why it may not send there (mailsift.pipeline.tiers.Unwanted).
+        looked_up: False where nobody could say: then both are empty, and mean nothing.
+    """
+
+    sent: Mapping[str, MailboxFact] = field(default_factory=dict)
+    unwanted: Mapping[str, str] = field(default_factory=dict)
+    looked_up: bool = True
+
+    def only(self, addresses: Iterable[str]) -> OutcomeFacts:
+        """Return what is known of these addresses."""
+        if not self.sent and not self.unwanted:
+            return self
+        asked = frozenset(addresses)
+        return OutcomeFacts(
+            {address: fact for address, fact in self.sent.items() if address in asked},
+            {address: reason for address, reason in self.unwanted.items() if address in asked},
+            self.looked_up,
+        )
+
+
+NO_OUTCOMES: Final = OutcomeFacts()
+NOT_LOOKED_UP: Final = OutcomeFacts(looked_up=False)
+
+
+# What became of the messages after a verdict.
 
 WINDOW_DAYS: Final = 90
 """A verdict answers for messages of so many days after it."""
@@ -450,33 +488,3 @@ def _fate(outcome: Outcome) -> Fate | None:
     if outcome.kind is not OutcomeKind.BOUNCED or diagnosis.answer in NOT_NOW or diagnosis.was_never_sent:
         return None
     return Fate.GONE if diagnosis.answer in GONE else Fate.REFUSED
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomeFacts:
-    """What an account knows of addresses from its own messages, by canonical address; of most nothing.
-
-    Attributes:
-        sent: what messages that were really sent showed about mailboxes.
-        unwanted: why it may not send there (mailsift.pipeline.tiers.Unwanted).
-        looked_up: False where nobody could say: then both are empty, and mean nothing.
-    """
-
-    sent: Mapping[str, MailboxFact] = field(default_factory=dict)
-    unwanted: Mapping[str, str] = field(default_factory=dict)
-    looked_up: bool = True
-
-    def only(self, addresses: Iterable[str]) -> OutcomeFacts:
-        """Return what is known of these addresses."""
-        if not self.sent and not self.unwanted:
-            return self
-        asked = frozenset(addresses)
-        return OutcomeFacts(
-            {address: fact for address, fact in self.sent.items() if address in asked},
-            {address: reason for address, reason in self.unwanted.items() if address in asked},
-            self.looked_up,
-        )
-
-
-NO_OUTCOMES: Final = OutcomeFacts()
-NOT_LOOKED_UP: Final = OutcomeFacts(looked_up=False)

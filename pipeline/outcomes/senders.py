@@ -30,7 +30,7 @@ from mailsift.pipeline.outcomes.outcome import (
 )
 from mailsift.pipeline.outcomes.times import epoch
 
-Json: TypeAlias = Mapping[str, Any]
+_Json: TypeAlias = Mapping[str, Any]
 
 
 class SenderKind(StrEnum):
@@ -70,7 +70,7 @@ def read_webhook(sender: SenderKind, body: bytes) -> tuple[ParsedOutcome, ...]:
     return tuple(chain.from_iterable(results))
 
 
-def sender_of(record: Json) -> SenderKind | None:
+def sender_of(record: _Json) -> SenderKind | None:
     """Return whose event a record of a file is, where nobody else's looks like it."""
     names = record.keys()
     return next(
@@ -104,13 +104,13 @@ def _events_in(posted: Any) -> list[Any]:
     return data["results"] if isinstance(data, dict) and isinstance(data.get("results"), list) else [posted]
 
 
-def _as_object(value: Any) -> Json:
+def _as_object(value: Any) -> _Json:
     if not isinstance(value, dict):
         raise TypeError(value.__class__.__name__)
     return value
 
 
-def _value_at(record: Json, path: str) -> Any:
+def _value_at(record: _Json, path: str) -> Any:
     """Return what stands at a path such as "mail.messageId"; None where there is nothing."""
     value: Any = record
     for name in path.split("."):
@@ -118,7 +118,7 @@ def _value_at(record: Json, path: str) -> Any:
     return value
 
 
-def _text(record: Json, *paths: str) -> str:
+def _text(record: _Json, *paths: str) -> str:
     """Return the first text (or number) that stands at one of the paths."""
     values = (_value_at(record, path) for path in paths)
     found = (str(value) for value in values if isinstance(value, str | int | float) and str(value).strip())
@@ -155,7 +155,7 @@ def _by_event(**names: str) -> dict[str, OutcomeKind]:
 # Amazon SES, by event publishing and by identity notifications (its developer guide, "Event publishing").
 
 
-def _ses(event: Json) -> Iterator[ParsedOutcome]:
+def _ses(event: _Json) -> Iterator[ParsedOutcome]:
     name = _text(event, "eventType", "notificationType").lower().replace(" ", "")
     if name in _SES_EVENTS:
         yield from _ses_recipients(event, *_SES_EVENTS[name])
@@ -170,7 +170,7 @@ def _ses(event: Json) -> Iterator[ParsedOutcome]:
         yield from _ses_all(event, OutcomeKind.DELIVERED, _text(event, f"{name}.timestamp"))
 
 
-def _ses_recipients(event: Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[ParsedOutcome]:
+def _ses_recipients(event: _Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[ParsedOutcome]:
     details = _as_object(event[part])
     told = _ses_kind(kind, part, details)
     if told is None:
@@ -188,7 +188,7 @@ def _ses_recipients(event: Json, kind: OutcomeKind, part: str, recipients: str) 
         )
 
 
-def _ses_kind(kind: OutcomeKind, part: str, details: Json) -> OutcomeKind | None:
+def _ses_kind(kind: OutcomeKind, part: str, details: _Json) -> OutcomeKind | None:
     """Return what the details of an event make of it; None for nothing."""
     if part == "complaint":
         return kind_of_feedback(_text(details, "complaintFeedbackType"), unknown=kind)
@@ -197,7 +197,7 @@ def _ses_kind(kind: OutcomeKind, part: str, details: Json) -> OutcomeKind | None
     return kind
 
 
-def _ses_all(event: Json, kind: OutcomeKind, when: str, *, words: str = "") -> Iterator[ParsedOutcome]:
+def _ses_all(event: _Json, kind: OutcomeKind, when: str, *, words: str = "") -> Iterator[ParsedOutcome]:
     """Yield the same for everybody the message was for."""
     message_id = _text(event, "mail.messageId")
     for address in _value_at(event, "mail.destination") or ():
@@ -219,7 +219,7 @@ _SES_UNSENT: Final = {"reject": "reject.reason", "renderingfailure": "failure.er
 """Events of messages that SES has not sent, and where they say why."""
 
 
-def _is_permanent(bounce: Json) -> bool:
+def _is_permanent(bounce: _Json) -> bool:
     """Say whether SES gave a message up; a soft bounce that it calls transient is not tried again by SES."""
     actions = {str(_value_at(one, "action")).lower() for one in bounce.get("bouncedRecipients", ()) if one}
     return "failed" in actions
@@ -236,7 +236,7 @@ _SENDGRID: Final = _by_event(
 )
 
 
-def _sendgrid(event: Json) -> Iterator[ParsedOutcome]:
+def _sendgrid(event: _Json) -> Iterator[ParsedOutcome]:
     name = _text(event, "event").lower()
     kind = _SENDGRID.get(name)
     words = _text(event, "reason", "response")
@@ -263,7 +263,7 @@ _POSTMARK_UNSENT: Final = frozenset({"TemplateRenderingFailed", "SMTPApiError"})
 _POSTMARK_SUPPRESSED: Final = _by_event(unsubscribed="ManualSuppression", complained="SpamComplaint")
 
 
-def _postmark(event: Json) -> Iterator[ParsedOutcome]:
+def _postmark(event: _Json) -> Iterator[ParsedOutcome]:
     kind, words = _postmark_kind(event), _text(event, "Details", "Description")
     if _text(event, "Type") == "SpamNotification":  # the message was judged, whatever its "Details" say
         words = _text(event, "Description") or "classified as spam"
@@ -281,7 +281,7 @@ def _postmark(event: Json) -> Iterator[ParsedOutcome]:
         )
 
 
-def _postmark_kind(event: Json) -> OutcomeKind | None:
+def _postmark_kind(event: _Json) -> OutcomeKind | None:
     record, kind = _text(event, "RecordType"), _text(event, "Type", "SuppressionReason")
     if record == "SubscriptionChange":  # of a hard bounce, which is told by itself too: no more is sent
         suppressed = _POSTMARK_SUPPRESSED.get(kind, OutcomeKind.BOUNCED)
@@ -301,7 +301,7 @@ _POSTMARK_RECORDS: Final = _by_event(delivered="Delivery Open Click", complained
 # Mailgun ("Event structure").
 
 
-def _mailgun(event: Json) -> Iterator[ParsedOutcome]:
+def _mailgun(event: _Json) -> Iterator[ParsedOutcome]:
     data = event.get("event-data", event)
     name = _text(data, "event").lower()
     kind = _MAILGUN.get(name)
@@ -347,7 +347,7 @@ _BREVO: Final = _by_event(
 _BREVO_UNTRIED: Final = {"blocked": "dropped", "error": "unsent"}
 
 
-def _brevo(event: Json) -> Iterator[ParsedOutcome]:
+def _brevo(event: _Json) -> Iterator[ParsedOutcome]:
     name = re.sub("(?<=hard|soft)bounce", "_bounce", _text(event, "event").lower().replace(" ", "_"))
     kind, words = _BREVO.get(name), _text(event, "reason")
     if kind:
@@ -374,7 +374,7 @@ _SPARKPOST_ANSWERS: Final = frozenset({"60", "80", "100"})
 """Classes of what came back and is no bounce: an absence note, a subscription, a challenge."""
 
 
-def _sparkpost(event: Json) -> Iterator[ParsedOutcome]:
+def _sparkpost(event: _Json) -> Iterator[ParsedOutcome]:
     envelope = event.get("msys", event)
     details = next(iter(envelope.values()), {}) if "msys" in event else envelope
     name, words = _text(details, "type"), _text(details, "raw_reason", "reason")
@@ -400,7 +400,7 @@ _LISTMONK: Final = _by_event(
 )
 
 
-def _listmonk(event: Json) -> Iterator[ParsedOutcome]:
+def _listmonk(event: _Json) -> Iterator[ParsedOutcome]:
     kind, address = _LISTMONK.get(_text(event, "type").lower()), _text(event, "email")
     if kind:
         meta = _meta(event.get("meta"))
@@ -425,7 +425,7 @@ def _listmonk(event: Json) -> Iterator[ParsedOutcome]:
         )
 
 
-def _sentences(record: Json) -> Iterator[str]:
+def _sentences(record: _Json) -> Iterator[str]:
     """Yield the texts of several words in an object and those in it."""
     for value in record.values():
         if isinstance(value, dict):
@@ -434,7 +434,7 @@ def _sentences(record: Json) -> Iterator[str]:
             yield value
 
 
-def _meta(value: Any) -> Json:
+def _meta(value: Any) -> _Json:
     """Return listmonk's `meta`, an object or the JSON text of one, or a plain reason."""
     parsed = json.loads(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
     if isinstance(parsed, dict):
@@ -446,7 +446,7 @@ class _Sender(NamedTuple):
     """What a sender calls itself, what reads its events, and the fields that one has: any of these sets."""
 
     name: str
-    read: Callable[[Json], Iterator[ParsedOutcome]]
+    read: Callable[[_Json], Iterator[ParsedOutcome]]
     marks: tuple[frozenset[str], ...] = ()
 
 

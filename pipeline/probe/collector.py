@@ -50,70 +50,7 @@ from mailsift.pipeline.throttle import (
     refusal_kind,
 )
 
-# From replies to facts.
-
-_MASKED_ADDRESS: Final = "somebody@recipient.invalid"
-"""Stands in for the asked address, so that the same refusal of two mailboxes is read once and is equal."""
-
-CATCH_ALL: Final = {Answer.ACCEPTED: Known.YES, Answer.NOT_FOUND: Known.NO}
-"""What the random recipient's answer shows about the domain; any other is unknown."""
-
-NOT_WORTH_ASKING: Final = frozenset(
-    {Answer.ACCEPTED, Answer.REFUSED_US, Answer.RATE_LIMITED, Answer.TEMPORARY}
-)
-"""After these to the random recipient the real ones are not asked: they would get the same answer.
-
-A reply that says "later" (OFTEN_SERVER_WIDE) is no such answer on the last try, nor where it speaks of an
-unknown user: then it may be meant for the random recipient alone. Greylisting is not among them: its clock
-starts for each recipient when it is asked for the first time.
-"""
-
-_ABOUT_US: Final = frozenset({Answer.REFUSED_US, Answer.RATE_LIMITED})
-
-OFTEN_SERVER_WIDE: Final = frozenset({Answer.RATE_LIMITED, Answer.TEMPORARY})
-
-_NOT_IMPLEMENTED: Final = frozenset({500, 502})  # RFC 5321 section 4.2.4: of RSET, whoever sends it
-
-_BLANKET_ANSWERS: Final = frozenset({Answer.UNCLEAR, Answer.DISABLED, Answer.FULL})
-_BLANKET_CODES: Final = ("5.4.1", "5.7.")  # Exchange Online's "Access denied" for every recipient, and policy
-_NO_REASON: Final = frozenset({"mailbox-unavailable", "no-delivery"})
-"""The rules for RFC 5321's words for 550, which its section 4.2.2 has for a policy, too: without a code or a
-link of the server's own they show nothing where everybody gets them.
-"""
-_MISSING_DESPITE_CODE: Final = frozenset({"no-such-mailbox-5.7", "no-such-mailbox-5.7-languages"})
-"""The rules for "no such user" with a code of policy, as Yandex says it (mailsift.pipeline.replies.table)."""
-
-
-class ProberRule(StrEnum):
-    """The rules (MailboxFact.rule) of facts that rest on no reply, or on another one than it seems."""
-
-    CATCH_ALL = "catch-all"  # the domain accepts any recipient: no other is asked
-    NO_SMTPUTF8 = "no-smtputf8"  # the server does not take this address
-    UNSAFE = "unsafe-in-smtp"  # the address cannot be written in a command
-    NOT_ALLOWED = "no-allowed-address"  # guard and source let none of the servers be dialled
-    UNREACHED = "no-connection"
-    TOO_SLOW = "session-deadline"
-    BLOCKED = "provider-refuses-us"  # the throttle leaves the provider alone for a while
-    DOUBTED = "refusals-jumped"  # the breaker took the refusal back
-    CONTRADICTED = "witness-refused"  # a recipient accepted before is refused after it, too
-    UNTIED = "replies-not-tied"  # which reply was the one about the mailbox is not certain
-    FOREIGN = "not-the-server"  # a machine on the way answered in its name
-
-
-RULE_ANSWERS: Final = {
-    ProberRule.CATCH_ALL: Answer.NOT_ASKED,
-    ProberRule.NO_SMTPUTF8: Answer.NOT_ASKABLE,
-    ProberRule.UNSAFE: Answer.NOT_ASKABLE,
-    ProberRule.NOT_ALLOWED: Answer.NOT_ALLOWED,
-    ProberRule.UNREACHED: Answer.UNREACHABLE,
-    ProberRule.TOO_SLOW: Answer.UNREACHABLE,
-    ProberRule.BLOCKED: Answer.REFUSED_US,
-    ProberRule.DOUBTED: Answer.DOUBTED,
-    ProberRule.CONTRADICTED: Answer.DOUBTED,
-    ProberRule.UNTIED: Answer.DOUBTED,
-    ProberRule.FOREIGN: Answer.DOUBTED,
-}
-"""What a mailbox gets by these rules."""
+# A reply, classified.
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +123,9 @@ def _mask_address(text: str, address: str) -> str:
     return "".join([*pieces, text[start:]])
 
 
+_MASKED_ADDRESS: Final = "somebody@recipient.invalid"
+"""Stands in for the asked address, so that the same refusal of two mailboxes is read once and is equal."""
+
 _ID: Final = "<id>"
 _SHORTEST_ID: Final = 12
 _FEWEST_DIGITS: Final = 4
@@ -214,8 +154,20 @@ def _is_id(word: str) -> bool:
     return not (is_name or is_number) and _ID_CHARACTERS.fullmatch(word) is not None
 
 
+# A refusal that everybody may get.
+
+_BLANKET_ANSWERS: Final = frozenset({Answer.UNCLEAR, Answer.DISABLED, Answer.FULL})
+_BLANKET_CODES: Final = ("5.4.1", "5.7.")  # Exchange Online's "Access denied" for every recipient, and policy
+_NO_REASON: Final = frozenset({"mailbox-unavailable", "no-delivery"})
+"""The rules for RFC 5321's words for 550, which its section 4.2.2 has for a policy, too: without a code or a
+link of the server's own they show nothing where everybody gets them.
+"""
+_MISSING_DESPITE_CODE: Final = frozenset({"no-such-mailbox-5.7", "no-such-mailbox-5.7-languages"})
+"""The rules for "no such user" with a code of policy, as Yandex says it (mailsift.pipeline.replies.table)."""
+
+
 def blanket_refusal(classified: ClassifiedReply, address: str) -> str:
-    """Return the refusal in a form for `is_same_refusal`, "" when it speaks of this one mailbox.
+    """Return the refusal in a form for `_is_same_refusal`, "" when it speaks of this one mailbox.
 
     "User unknown" in so many words is never a blanket refusal, or nobody could ever be missing at a domain
     where only missing mailboxes are asked for.
@@ -234,7 +186,7 @@ def blanket_refusal(classified: ClassifiedReply, address: str) -> str:
     return " ".join([str(reply.code), reply.enhanced, *words])
 
 
-def is_same_refusal(one: str, other: str) -> bool:
+def _is_same_refusal(one: str, other: str) -> bool:
     """Tell whether two refusals in the form of `blanket_refusal` are one.
 
     What was blanked out in one of them stands for any word: a mailbox may be called like a word of a refusal
@@ -246,6 +198,12 @@ def is_same_refusal(one: str, other: str) -> bool:
     )
 
 
+def _mask_word(word: str, mailbox: re.Pattern[str]) -> str:
+    """Blank out what differs from reply to reply: the mailbox's name, session ids, times, the host's name."""
+    lower = word.lower()
+    return _ANY_WORD if _MAY_DIFFER.search(word) or mailbox.search(lower) else lower
+
+
 _ANY_WORD: Final = "#"
 _MAY_DIFFER: Final = re.compile(
     rf"\d|{_ID}"
@@ -255,10 +213,7 @@ _MAY_DIFFER: Final = re.compile(
 )
 
 
-def _mask_word(word: str, mailbox: re.Pattern[str]) -> str:
-    """Blank out what differs from reply to reply: the mailbox's name, session ids, times, the host's name."""
-    lower = word.lower()
-    return _ANY_WORD if _MAY_DIFFER.search(word) or mailbox.search(lower) else lower
+# A session, read: what it teaches the throttle, and the facts it makes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +277,7 @@ def read_session(
         reader.read(last_words) if last_words else None,
         reader.read(limit) if limit else None,
         elapsed,
-        refused_since_acceptance(log.answers, reader),
+        _refused_since_acceptance(log.answers, reader),
         _witness_reply(log, reader),
     )
 
@@ -335,7 +290,10 @@ def _witness_reply(log: SessionLog, reader: ReplyReader) -> ClassifiedReply | No
     return reader.read(refusal) if refusal and refusal.code not in _NOT_IMPLEMENTED else None
 
 
-def refused_since_acceptance(answers: Mapping[str, TimedReply], reader: ReplyReader) -> list[str]:
+_NOT_IMPLEMENTED: Final = frozenset({500, 502})  # RFC 5321 section 4.2.4: of RSET, whoever sends it
+
+
+def _refused_since_acceptance(answers: Mapping[str, TimedReply], reader: ReplyReader) -> list[str]:
     """Return who was refused after the last acceptance, in the order asked, random recipients among them."""
     refused: list[str] = []
     for address, answer in answers.items():
@@ -347,7 +305,7 @@ def refused_since_acceptance(answers: Mapping[str, TimedReply], reader: ReplyRea
     return refused
 
 
-def outcome_of(session: FinishedSession) -> SessionOutcome:
+def _outcome_of(session: FinishedSession) -> SessionOutcome:
     """Return what the throttle should learn."""
     answers = [reply.reading.answer for reply in session.all_replies]
     if Answer.RATE_LIMITED in answers or (session.limit and not session.log.taken):
@@ -358,7 +316,7 @@ def outcome_of(session: FinishedSession) -> SessionOutcome:
     return SessionOutcome.FAILED if failed else SessionOutcome.CLEAN
 
 
-def ledger_counts(session: FinishedSession) -> LedgerCounts:
+def _ledger_counts(session: FinishedSession) -> LedgerCounts:
     """Return what the ledger counts of a session."""
     readings = {address: reply.reading for address, reply in session.replies.items()}
     randoms = {name for group in session.plan.groups for name in group.randoms}
@@ -378,7 +336,10 @@ def ledger_counts(session: FinishedSession) -> LedgerCounts:
     return LedgerCounts({kind: count for kind, count in counts.items() if count})
 
 
-def asked_counts(session: FinishedSession) -> AskedCounts:
+_ABOUT_US: Final = frozenset({Answer.REFUSED_US, Answer.RATE_LIMITED})
+
+
+def _asked_counts(session: FinishedSession) -> AskedCounts:
     """Return what a session shows of the list its real recipients are from."""
     randoms = {name for group in session.plan.groups for name in group.randoms}
     key = ThrottleKey(session.plan.throttle_key, session.plan.route.source.identity)
@@ -388,7 +349,51 @@ def asked_counts(session: FinishedSession) -> AskedCounts:
     return count_asked(answers).get(key, NOBODY_ASKED)
 
 
-def fact_of(
+class SessionSummary(NamedTuple):
+    """What a session came to: its outcome for the throttle, its counts for the ledger and for the list."""
+
+    outcome: SessionOutcome
+    ledger: LedgerCounts
+    asked: AskedCounts = NOBODY_ASKED
+
+
+DISCARDED_SESSION: Final = SessionSummary(SessionOutcome.FAILED, NO_COUNTS)
+"""The end of a session that was cut off, or was held with a machine on the way."""
+
+
+class ProberRule(StrEnum):
+    """The rules (MailboxFact.rule) of facts that rest on no reply, or on another one than it seems."""
+
+    CATCH_ALL = "catch-all"  # the domain accepts any recipient: no other is asked
+    NO_SMTPUTF8 = "no-smtputf8"  # the server does not take this address
+    UNSAFE = "unsafe-in-smtp"  # the address cannot be written in a command
+    NOT_ALLOWED = "no-allowed-address"  # guard and source let none of the servers be dialled
+    UNREACHED = "no-connection"
+    TOO_SLOW = "session-deadline"
+    BLOCKED = "provider-refuses-us"  # the throttle leaves the provider alone for a while
+    DOUBTED = "refusals-jumped"  # the breaker took the refusal back
+    CONTRADICTED = "witness-refused"  # a recipient accepted before is refused after it, too
+    UNTIED = "replies-not-tied"  # which reply was the one about the mailbox is not certain
+    FOREIGN = "not-the-server"  # a machine on the way answered in its name
+
+
+RULE_ANSWERS: Final = {
+    ProberRule.CATCH_ALL: Answer.NOT_ASKED,
+    ProberRule.NO_SMTPUTF8: Answer.NOT_ASKABLE,
+    ProberRule.UNSAFE: Answer.NOT_ASKABLE,
+    ProberRule.NOT_ALLOWED: Answer.NOT_ALLOWED,
+    ProberRule.UNREACHED: Answer.UNREACHABLE,
+    ProberRule.TOO_SLOW: Answer.UNREACHABLE,
+    ProberRule.BLOCKED: Answer.REFUSED_US,
+    ProberRule.DOUBTED: Answer.DOUBTED,
+    ProberRule.CONTRADICTED: Answer.DOUBTED,
+    ProberRule.UNTIED: Answer.DOUBTED,
+    ProberRule.FOREIGN: Answer.DOUBTED,
+}
+"""What a mailbox gets by these rules."""
+
+
+def _fact_of(
     plan: SessionPlan, classified: ClassifiedReply, *, now: float, lifetime: float = 0.0, took_ms: int = 0
 ) -> MailboxFact:
     """Return the fact a reply makes; lifetime is how many seconds a definite answer may be used again."""
@@ -410,7 +415,7 @@ def fact_of(
     )
 
 
-def fact_by_rule(
+def _fact_without_reply(
     rule: ProberRule, stage: Stage, *, now: float, plan: SessionPlan | None = None
 ) -> MailboxFact:
     """Return a fact that rests on no reply."""
@@ -426,7 +431,11 @@ def fact_by_rule(
     )
 
 
-def catch_all_of(
+CATCH_ALL: Final = {Answer.ACCEPTED: Known.YES, Answer.NOT_FOUND: Known.NO}
+"""What the random recipient's answer shows about the domain; any other is unknown."""
+
+
+def _catch_all_of(
     group: DomainRecipients, random: ClassifiedReply, *, now: float, lifetime: float
 ) -> CatchAllFact:
     """Return what the random recipient's answer shows about its domain; lifetime in seconds."""
@@ -442,37 +451,12 @@ def catch_all_of(
     )
 
 
-# From facts to what follows.
-
-WAITS: Final = {
-    Answer.GREYLISTED: WaitReason.GREYLISTED,
-    Answer.RATE_LIMITED: WaitReason.DEFERRED,
-    Answer.TEMPORARY: WaitReason.DEFERRED,
-}
-"""The answers after which a mailbox has to be asked again later."""
-
-NETWORK_SECONDS: Final = 15.0
-"""Until what waits for our network asks for it again."""
+# What follows for the route of a session.
 
 MAX_DROPS: Final = 3
 """Sessions with a single recipient that may end without an answer before a route is left alone for now."""
 
-WITNESS_CONFIRMS: Final = frozenset({Answer.ACCEPTED, Answer.FULL, Answer.RATE_LIMITED})
-"""The answers by which a witness confirms the refusals before it: "slow down" denies no mailbox."""
-
 _BEFORE_MAIL: Final = frozenset({Stage.CONNECT, Stage.BANNER, Stage.EHLO})
-
-
-class SessionSummary(NamedTuple):
-    """What a session came to: its outcome for the throttle, its counts for the ledger and for the list."""
-
-    outcome: SessionOutcome
-    ledger: LedgerCounts
-    asked: AskedCounts = NOBODY_ASKED
-
-
-DISCARDED_SESSION: Final = SessionSummary(SessionOutcome.FAILED, NO_COUNTS)
-"""The end of a session that was cut off, or was held with a machine on the way."""
 
 
 class NextStep(StrEnum):
@@ -532,8 +516,32 @@ def _is_worth_another_server(refusal: SmtpReply) -> bool:
     return refusal.code in (0, 421) or (refusal.stage is Stage.BANNER and refusal.code < 500)
 
 
-def _behind(last: SessionPlace, places: Mapping[str, SessionPlace]) -> dict[str, SessionPlace]:
-    return {address: place for address, place in places.items() if any(map(gt, place, last))}
+# What one call finds out.
+
+WAITS: Final = {
+    Answer.GREYLISTED: WaitReason.GREYLISTED,
+    Answer.RATE_LIMITED: WaitReason.DEFERRED,
+    Answer.TEMPORARY: WaitReason.DEFERRED,
+}
+"""The answers after which a mailbox has to be asked again later."""
+
+NETWORK_SECONDS: Final = 15.0
+"""Until what waits for our network asks for it again."""
+
+NOT_WORTH_ASKING: Final = frozenset(
+    {Answer.ACCEPTED, Answer.REFUSED_US, Answer.RATE_LIMITED, Answer.TEMPORARY}
+)
+"""After these to the random recipient the real ones are not asked: they would get the same answer.
+
+A reply that says "later" (_OFTEN_SERVER_WIDE) is no such answer on the last try, nor where it speaks of an
+unknown user: then it may be meant for the random recipient alone. Greylisting is not among them: its clock
+starts for each recipient when it is asked for the first time.
+"""
+
+_OFTEN_SERVER_WIDE: Final = frozenset({Answer.RATE_LIMITED, Answer.TEMPORARY})
+
+_WITNESS_CONFIRMS: Final = frozenset({Answer.ACCEPTED, Answer.FULL, Answer.RATE_LIMITED})
+"""The answers by which a witness confirms the refusals before it: "slow down" denies no mailbox."""
 
 
 @dataclass(slots=True)
@@ -608,8 +616,8 @@ class ResultCollector:
         self._apply_step(step, session)
         if is_intercepted:
             return DISCARDED_SESSION
-        outcome = SessionOutcome.CLEAN if step is NextStep.FEWER_SESSIONS else outcome_of(session)
-        return SessionSummary(outcome, ledger_counts(session), asked_counts(session))
+        outcome = SessionOutcome.CLEAN if step is NextStep.FEWER_SESSIONS else _outcome_of(session)
+        return SessionSummary(outcome, _ledger_counts(session), _asked_counts(session))
 
     def close(self, route: RouteQueue, fact: MailboxFact, wait: Wait | None) -> None:
         """Give everything in the route, and all that comes back to it, the same fact."""
@@ -670,13 +678,30 @@ class ResultCollector:
                 self.witnesses |= route.disbelieved
                 self._retract_unconfirmed(route)
 
-    def _is_intercepted(self, plan: SessionPlan, log: SessionLog) -> bool:
-        """Record the host name that answered for the domains; returns whether it is a machine on the way."""
-        source, name = plan.route.source.identity, greeting_name(log.banner)
-        self._greeted.setdefault((source, name), []).append(plan)
-        detector = self.context.interception
-        detector.record_greeting(source, plan.throttle_key, Greeting(plan.peer.address, name))
-        return detector.is_intercepted(source, name)
+    def is_worth_asking(self, random: str, reply: SmtpReply) -> bool:
+        """Tell whether real recipients are worth asking after this reply to the random one."""
+        answer = self.context.reader.read(reply, random).reading.answer
+        if answer not in _OFTEN_SERVER_WIDE:
+            return answer not in NOT_WORTH_ASKING
+        is_last_try = random.rpartition("@")[2] in self.catch_alls.last_tries
+        return is_last_try or self.context.reader.is_unknown_for_now(random, reply)
+
+    def pick_witness(self, plan: SessionPlan, answers: Mapping[str, TimedReply]) -> str:
+        """Return whom to ask again at the end of a session, "" when nothing depends on it."""
+        reader, random = self.context.reader, {group.random for group in plan.groups}
+        refused = _refused_since_acceptance(answers, reader)
+        readings = (reader.read(reply.reply, address).reading for address, reply in answers.items())
+        self.queue.inherit(plan.route, plan.peer)
+        all_refused = plan.route.refused + sum(reading.answer in GONE for reading in readings)
+        needs_none = random.issuperset(refused) and not plan.route.refused_behind
+        if needs_none or all_refused < MIN_REFUSED:
+            return ""
+        if any(reader.is_slow_down(address, reply.reply) for address, reply in answers.items()):
+            return ""  # the next recipient would get the same reply
+        accepted = [
+            address for address, reply in answers.items() if reader.is_acceptance(address, reply.reply)
+        ]
+        return accepted[-1] if accepted else plan.route.witness
 
     def suspect_names(self, now: float) -> list[tuple[str, str]]:
         """Return the sources and names for which the way should be looked at before they are believed."""
@@ -697,6 +722,18 @@ class ResultCollector:
         foreign = [address for address in self.mailboxes if address.rpartition("@")[2] in domains]
         wait = Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS)
         self._record_all(foreign, self._unasked_fact(ProberRule.FOREIGN), wait)
+
+    @property
+    def _is_patient(self) -> bool:
+        return self.session_s >= self.context.config.session_seconds
+
+    def _is_intercepted(self, plan: SessionPlan, log: SessionLog) -> bool:
+        """Record the host name that answered for the domains; returns whether it is a machine on the way."""
+        source, name = plan.route.source.identity, greeting_name(log.banner)
+        self._greeted.setdefault((source, name), []).append(plan)
+        detector = self.context.interception
+        detector.record_greeting(source, plan.throttle_key, Greeting(plan.peer.address, name))
+        return detector.is_intercepted(source, name)
 
     def _apply_step(self, step: NextStep, session: FinishedSession) -> None:
         route = session.plan.route
@@ -738,31 +775,6 @@ class ResultCollector:
                 self.watch.count(session.plan.throttle_key, address, fact)
         return unanswered
 
-    def is_worth_asking(self, random: str, reply: SmtpReply) -> bool:
-        """Tell whether real recipients are worth asking after this reply to the random one."""
-        answer = self.context.reader.read(reply, random).reading.answer
-        if answer not in OFTEN_SERVER_WIDE:
-            return answer not in NOT_WORTH_ASKING
-        is_last_try = random.rpartition("@")[2] in self.catch_alls.last_tries
-        return is_last_try or self.context.reader.is_unknown_for_now(random, reply)
-
-    def pick_witness(self, plan: SessionPlan, answers: Mapping[str, TimedReply]) -> str:
-        """Return whom to ask again at the end of a session, "" when nothing depends on it."""
-        reader, random = self.context.reader, {group.random for group in plan.groups}
-        refused = refused_since_acceptance(answers, reader)
-        readings = (reader.read(reply.reply, address).reading for address, reply in answers.items())
-        self.queue.inherit(plan.route, plan.peer)
-        all_refused = plan.route.refused + sum(reading.answer in GONE for reading in readings)
-        needs_none = random.issuperset(refused) and not plan.route.refused_behind
-        if needs_none or all_refused < MIN_REFUSED:
-            return ""
-        if any(reader.is_slow_down(address, reply.reply) for address, reply in answers.items()):
-            return ""  # the next recipient would get the same reply
-        accepted = [
-            address for address, reply in answers.items() if reader.is_acceptance(address, reply.reply)
-        ]
-        return accepted[-1] if accepted else plan.route.witness
-
     def _record_witness(self, session: FinishedSession) -> None:
         """Take back what a refused witness contradicts; keep an accepted recipient as the next witness."""
         route, log = session.plan.route, session.log
@@ -771,7 +783,7 @@ class ResultCollector:
             address for address, reply in session.replies.items() if reply.reading.answer is Answer.ACCEPTED
         ]
         confirmed = (
-            session.witness_reply is not None and session.witness_reply.reading.answer in WITNESS_CONFIRMS
+            session.witness_reply is not None and session.witness_reply.reading.answer in _WITNESS_CONFIRMS
         )
         server = route.source.label, session.plan.peer.address
         if accepted:  # one of a catch-all is taken unseen: better is somebody who was looked up
@@ -823,7 +835,7 @@ class ResultCollector:
         """Return whom a session accepted whose answers do not count; nobody is judged by these facts."""
         read, replies = self.context.reader.read, session.log.disbelieved
         return {
-            address: fact_of(session.plan, read(replies[address].reply, address), now=self.context.clock())
+            address: _fact_of(session.plan, read(replies[address].reply, address), now=self.context.clock())
             for group in session.plan.groups
             for address in group.addresses
             if address in replies and self.context.reader.is_acceptance(address, replies[address].reply)
@@ -870,7 +882,7 @@ class ResultCollector:
         known = self.catch_alls.known.get(domain)
         if known is None or domain in self._undecided:
             return reply.reading.answer in GONE and bool(blanket_refusal(reply, address))
-        return bool(known.blanket) and is_same_refusal(blanket_refusal(reply, address), known.blanket)
+        return bool(known.blanket) and _is_same_refusal(blanket_refusal(reply, address), known.blanket)
 
     def _fact_for_everybody(
         self, session: FinishedSession, random: ClassifiedReply, address: str
@@ -879,14 +891,14 @@ class ResultCollector:
         if random.reading.answer is not Answer.ACCEPTED:
             return self._reply_fact(session, random, session.log.answers[address].took_ms)
         now = self.context.clock()
-        return fact_by_rule(ProberRule.CATCH_ALL, Stage.RCPT, now=now, plan=session.plan)
+        return _fact_without_reply(ProberRule.CATCH_ALL, Stage.RCPT, now=now, plan=session.plan)
 
     def _record_catch_all(
         self, session: FinishedSession, group: DomainRecipients, random: ClassifiedReply
     ) -> None:
         """Record what the random recipient's answer shows about its domain."""
         lifetime, answer = self.context.config.catch_all_seconds, random.reading.answer
-        fact = catch_all_of(group, random, now=self.context.clock(), lifetime=lifetime)
+        fact = _catch_all_of(group, random, now=self.context.clock(), lifetime=lifetime)
         self.catch_alls.learn(fact, session.plan.peer.preference)
         if fact.catch_all is Known.NO:
             self.catch_alls.unconfirmed.add(group.domain)  # later sessions may get another answer
@@ -954,13 +966,13 @@ class ResultCollector:
 
     def _reply_fact(self, session: FinishedSession, reply: ClassifiedReply, took_ms: int = 0) -> MailboxFact:
         now, lifetime = self.context.clock(), self.context.config.mailbox_seconds
-        return fact_of(session.plan, reply, now=now, lifetime=lifetime, took_ms=took_ms)
+        return _fact_of(session.plan, reply, now=now, lifetime=lifetime, took_ms=took_ms)
 
     def _fact_by_rule(self, rule: ProberRule, session: FinishedSession) -> MailboxFact:
-        return fact_by_rule(rule, session.log.stage, now=self.context.clock(), plan=session.plan)
+        return _fact_without_reply(rule, session.log.stage, now=self.context.clock(), plan=session.plan)
 
     def _unasked_fact(self, rule: ProberRule, stage: Stage = Stage.CONNECT) -> MailboxFact:
-        return fact_by_rule(rule, stage, now=self.context.clock())
+        return _fact_without_reply(rule, stage, now=self.context.clock())
 
     def _record(self, address: str, fact: MailboxFact, wait: Wait | None) -> None:
         self.mailboxes[address] = self.mailboxes_found[address] = fact
@@ -971,6 +983,6 @@ class ResultCollector:
         for address in addresses:
             self._record(address, fact, wait)
 
-    @property
-    def _is_patient(self) -> bool:
-        return self.session_s >= self.context.config.session_seconds
+
+def _behind(last: SessionPlace, places: Mapping[str, SessionPlace]) -> dict[str, SessionPlace]:
+    return {address: place for address, place in places.items() if any(map(gt, place, last))}

@@ -26,8 +26,7 @@ SHARED_IDENTITY: Final = ""
 share one budget until a setting names them."""
 _WHOLE_MACHINE: Final = ""
 _DEFAULT_ROUTE: Final = "default"
-ROUTES: Final = (("192.0.2.1", socket.AF_INET), ("2001:db8::1", socket.AF_INET6))
-"""Addresses for documentation (RFC 5737, RFC 3849): whatever leads to them is the default route."""
+
 _LONGEST_IDENTITY: Final = 253
 
 
@@ -56,7 +55,8 @@ class Identities:
 
 def _parse_identity(text: str) -> tuple[str, str]:
     label, separator, identity = text.rpartition("=")
-    name = _canonical_identity(identity.strip())
+    identity = identity.strip()
+    name = str(read_address(identity) or identity)
     if (
         not name
         or len(name) > _LONGEST_IDENTITY
@@ -68,35 +68,16 @@ def _parse_identity(text: str) -> tuple[str, str]:
             "bad_source", "a source's identity is written address=identity, default=identity or identity"
         )
     label = label.strip()
-    return label if label in {_WHOLE_MACHINE, _DEFAULT_ROUTE} else source_label(label), name
+    return label if label in {_WHOLE_MACHINE, _DEFAULT_ROUTE} else _source_label(label), name
 
 
-def source_label(endpoint: str) -> str:
-    """Return what a source is called, however it is written: its address, or its proxy without credentials.
-
-    Args:
-        endpoint: an IP address or `socks5://[user:password@]host:port`, "" for the default route.
-
-    Raises:
-        MailsiftError: `bad_source`.
-    """
-    if "://" not in endpoint:
-        return _ip_label(endpoint) if endpoint else ""
-    with suppress(ValueError):  # a port that is none, a bracket too few
-        parts = urlsplit(endpoint)
-        if parts.scheme == "socks5" and parts.hostname and parts.port:
-            return f"socks5://{parts.hostname}:{parts.port}"
-    raise MailsiftError("bad_source", "a proxy is written socks5://[user:password@]host:port")
-
-
-def _ip_label(text: str) -> str:
-    if address := read_address(text):
-        return str(address)
-    raise MailsiftError("bad_source", "a source is an IP address or a socks5:// URL")
-
-
-def _canonical_identity(text: str) -> str:
-    return str(read_address(text) or text)
+@lru_cache(maxsize=1024)
+def subnet_of(identity: str) -> str:
+    """Return whom a greylisting server takes for us, too: the /24, the /64 of IPv6, else the name itself."""
+    address = read_address(identity)
+    if address is None:
+        return identity
+    return str(ip_network(f"{identity}/{24 if address.version == 4 else 64}", strict=False))
 
 
 def default_identity() -> str:
@@ -114,16 +95,14 @@ def default_addresses() -> list[str]:
     return found
 
 
-@lru_cache(maxsize=1024)
-def subnet_of(identity: str) -> str:
-    """Return whom a greylisting server takes for us, too: the /24, the /64 of IPv6, else the name itself."""
-    address = read_address(identity)
-    if address is None:
-        return identity
-    return str(ip_network(f"{identity}/{24 if address.version == 4 else 64}", strict=False))
+ROUTES: Final = (("192.0.2.1", socket.AF_INET), ("2001:db8::1", socket.AF_INET6))
+"""Addresses for documentation (RFC 5737, RFC 3849): whatever leads to them is the default route."""
 
 
 # How to ask.
+
+PATIENT_SECONDS = 45.0
+"""What the most patient session of a list is given."""
 
 
 class StartTls(StrEnum):
@@ -133,8 +112,6 @@ class StartTls(StrEnum):
     NEVER = "never"
 
 
-PATIENT_SECONDS = 45.0
-"""What the most patient session of a list is given."""
 _SESSIONS = 500
 
 
@@ -187,6 +164,9 @@ class ProbeConfig:
     mailbox_seconds: float = 86_400.0
 
 
+# Which of our addresses to ask from.
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One of our own addresses.
@@ -218,9 +198,30 @@ def parse_source(text: str, *, helo_name: str, identities: Identities | None = N
     """
     endpoint, _, own_name = text.strip().partition(" as ")
     name = own_name.strip() or helo_name
-    label = source_label(endpoint)
+    label = _source_label(endpoint)
     bind, proxy = ("", endpoint) if "://" in endpoint else (label, "")
     return Source(label, bind, proxy, name, (identities or Identities()).of(label))
+
+
+def _source_label(endpoint: str) -> str:
+    """Return what a source is called, however it is written: its address, or its proxy without credentials.
+
+    Args:
+        endpoint: an IP address or `socks5://[user:password@]host:port`, "" for the default route.
+    """
+    if "://" not in endpoint:
+        return _ip_label(endpoint) if endpoint else ""
+    with suppress(ValueError):  # a port that is none, a bracket too few
+        parts = urlsplit(endpoint)
+        if parts.scheme == "socks5" and parts.hostname and parts.port:
+            return f"socks5://{parts.hostname}:{parts.port}"
+    raise MailsiftError("bad_source", "a proxy is written socks5://[user:password@]host:port")
+
+
+def _ip_label(text: str) -> str:
+    if address := read_address(text):
+        return str(address)
+    raise MailsiftError("bad_source", "a source is an IP address or a socks5:// URL")
 
 
 def pick_source(sources: Sequence[Source], provider: str, address: str, *, known_by: str = "") -> Source:
@@ -246,13 +247,13 @@ def pick_source(sources: Sequence[Source], provider: str, address: str, *, known
     return max(sources, key=lambda source: _weight(f"{source.label}\n{provider}\n{address}"))
 
 
+def _weight(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=8).digest()
+
+
 def open_sources(sources: Sequence[Source], closed: Collection[str]) -> Sequence[Source]:
     """Return the sources whose identities are not closed, all of them when none is left."""
     return [source for source in sources if source.identity not in closed] or sources
-
-
-def _weight(text: str) -> bytes:
-    return blake2b(text.encode(), digest_size=8).digest()
 
 
 # This host's full name, where nobody has set what it greets mail servers with.

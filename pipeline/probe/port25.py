@@ -26,18 +26,16 @@ from mailsift.pipeline.probe.wire import QUIT
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.throttle import Ask, Report, SessionOutcome, Throttle
 
+_log = structlog.get_logger()
+
+
+# What is known of the port.
+
 KEPT_SECONDS: Final = 300.0
 UNKNOWN_SECONDS: Final = 30.0
 FRESH_SECONDS: Final = 10.0
 CLOSED_SECONDS: Final = 10.0
 """Between two checks of a closed port: whoever opens it wants to see that soon."""
-_DNS_SECONDS: Final = 2.0
-_CONNECT_SECONDS: Final = 5.0
-_GREETING_SECONDS: Final = 2.0  # a later greeting shows nothing about the way
-_HEAD_START: Final = 0.25  # seconds before the next server is dialled as well
-_SERVERS_A_DOMAIN: Final = 3
-
-_log = structlog.get_logger()
 
 
 class Port25Status:
@@ -107,6 +105,15 @@ class Port25Status:
             _log.warning("port_25.open")
         if found is not Known.UNKNOWN:
             self._open = found is Known.YES
+
+
+# Finding out: dialling servers that are known to be there.
+
+_DNS_SECONDS: Final = 2.0
+_CONNECT_SECONDS: Final = 5.0
+_GREETING_SECONDS: Final = 2.0  # a later greeting shows nothing about the way
+_HEAD_START: Final = 0.25  # seconds before the next server is dialled as well
+_SERVERS_A_DOMAIN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,7 +211,7 @@ class Prober:
             collector.queue.routes, owner, asked=asked_about.keys() - recalled.mailboxes.keys()
         )
         with FairDeadline(request.budget_s) as deadline:
-            await ProbeRun(collector, self._throttle, deadline, request).run()
+            await _ProbeRun(collector, self._throttle, deadline, request).run()
         self._witnesses.remember(collector.queue, collector.mailboxes, owner)
         collector.retract_doubted_refusals()
         collector.retract_unproven_refusals()
@@ -355,7 +355,7 @@ def _tls_context(policy: StartTls) -> TlsContext | None:
     return context
 
 
-class ProbeRun:
+class _ProbeRun:
     """Works through a queue until it is empty or the time is over.
 
     Args:

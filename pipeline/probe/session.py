@@ -34,15 +34,6 @@ from mailsift.pipeline.replies.classifier import SmtpReply, classify
 from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.throttle import Allowance
 
-TlsContext: TypeAlias = ssl.SSLContext
-"""What encrypts connections."""
-
-_MAX_UNREAD: Final = 1024
-"""Unrequested replies that are kept; more is a flood."""
-
-_LONGEST_HANDSHAKE: Final = 300.0
-"""Seconds by the plain clock; the fair one ends a handshake long before that."""
-
 
 class Ending(StrEnum):
     """Why a session ended."""
@@ -62,6 +53,18 @@ class SessionError(MailsiftError):
     def __init__(self, ending: Ending) -> None:
         super().__init__(f"session_{ending}", "the SMTP session ended early", retryable=True)
         self.ending = ending
+
+
+# The connection: bytes out, whole replies in.
+
+TlsContext: TypeAlias = ssl.SSLContext
+"""What encrypts connections."""
+
+_MAX_UNREAD: Final = 1024
+"""Unrequested replies that are kept; more is a flood."""
+
+_LONGEST_HANDSHAKE: Final = 300.0
+"""Seconds by the plain clock; the fair one ends a handshake long before that."""
 
 
 class SmtpConnection(asyncio.Protocol):
@@ -203,58 +206,7 @@ async def dial(address: str, port: int, source: Source, *, within: float) -> Smt
     return connection
 
 
-MAX_BESIDE_RANDOM: Final = 3
-"""Up to so many real recipients go out beside their domain's random one; more wait for its answer first."""
-
-_ACCEPTED: Final = frozenset({250, 251})
-_MIN_TURNED: Final = 4  # refused before, and accepted at the end, that look like a server taking anybody
-_QUIT_WAIT: Final = 1.75
-_QUIT_PATIENCE: Final = 3.0
-"""The reply to QUIT is waited for these seconds, or so many times the slowest reply of the session.
-
-A second is too short: Postfix holds it back for one where there were errors (smtpd_error_sleep_time), and a
-session without it counts for nothing.
-"""
-
-_STILL_LISTENS: Final = frozenset({Ending.DONE, Ending.REFUSED, Ending.LIMIT})
-"""The endings after which the server still listens to a QUIT."""
-
-_POSITIVE: Final = {
-    Stage.BANNER: frozenset({220}),
-    Stage.EHLO: frozenset({250}),
-    Stage.STARTTLS: frozenset({220}),
-    Stage.MAIL: frozenset({250}),
-    Stage.RCPT: frozenset({250, 251, 252}),
-}
-"""The codes below 400 that a stage can be answered with (RFC 5321 section 4.3.2, RFC 3207)."""
-
-_GOODBYE: Final = 221
-_NO_GOODBYE: Final = frozenset({0, 421})
-"""Instead of 221 to QUIT: hung up or silent, and shutting down."""
-
-_ALLOWANCE_SECONDS: Final = 25.0
-"""For so long what was known when a session began counts; who asks it slowly asks the rest in another one."""
-
-_ADDRESS: Final = re.compile(
-    r"(?<![^\s<>()\[\],;:\"'])(?<!\w')"  # whole words, so that a long one is read once
-    r"(?:[^\s<>()\[\],;:\"']|(?<=\w)'(?=\w))+@[\w.-]*\w"
-)
-_BAD_PARAMETER: Final = frozenset({501, 504, 555})  # RFC 5321 section 4.2.2: of MAIL
-_NO_UTF8: Final = frozenset({"5.5.4", "5.6.7"})  # RFC 3463: invalid arguments; RFC 6531: no such addresses
-_HELO_ONLY: Final = frozenset({500, 502})  # RFC 5321 section 3.2: EHLO is not known here
-
-# "452 4.5.3 Too many recipients", "421 4.7.0 too many errors", "421 Too many messages in this session"
-_LIMIT: Final = re.compile(
-    r"\btoo many (?:\w+ )?"
-    r"(?:recipients?|rcpts?|addresses|messages|mails?|errors|invalid|unknown|bad|commands)\b"
-    r"|\b(?:recipients?|rcpts?|messages?) (?:limit|per (?:session|connection|message|transaction))"
-    r"|\bmax(?:imum)?\.? (?:number of )?(?:recipients?|rcpts?)",
-    re.IGNORECASE,
-)
-_TOO_MANY: Final = frozenset({"4.5.3", "5.5.3"})
-_TOO_MANY_IN_RFC_821: Final = 552
-# "451 4.3.0 Multiple destination domains per transaction is unsupported."
-_ONE_DOMAIN: Final = re.compile(r"\bmultiple (?:\w+ )?domains\b", re.IGNORECASE)
+# What is asked in a conversation, and what came of it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +286,48 @@ class SessionLog:
 
 
 PickWitness = Callable[[Mapping[str, TimedReply]], str]
+
+# The conversation.
+
+MAX_BESIDE_RANDOM: Final = 3
+"""Up to so many real recipients go out beside their domain's random one; more wait for its answer first."""
+
+_ACCEPTED: Final = frozenset({250, 251})
+_MIN_TURNED: Final = 4  # refused before, and accepted at the end, that look like a server taking anybody
+_QUIT_WAIT: Final = 1.75
+_QUIT_PATIENCE: Final = 3.0
+"""The reply to QUIT is waited for these seconds, or so many times the slowest reply of the session.
+
+A second is too short: Postfix holds it back for one where there were errors (smtpd_error_sleep_time), and a
+session without it counts for nothing.
+"""
+
+_STILL_LISTENS: Final = frozenset({Ending.DONE, Ending.REFUSED, Ending.LIMIT})
+"""The endings after which the server still listens to a QUIT."""
+
+_POSITIVE: Final = {
+    Stage.BANNER: frozenset({220}),
+    Stage.EHLO: frozenset({250}),
+    Stage.STARTTLS: frozenset({220}),
+    Stage.MAIL: frozenset({250}),
+    Stage.RCPT: frozenset({250, 251, 252}),
+}
+"""The codes below 400 that a stage can be answered with (RFC 5321 section 4.3.2, RFC 3207)."""
+
+_GOODBYE: Final = 221
+_NO_GOODBYE: Final = frozenset({0, 421})
+"""Instead of 221 to QUIT: hung up or silent, and shutting down."""
+
+_ALLOWANCE_SECONDS: Final = 25.0
+"""For so long what was known when a session began counts; who asks it slowly asks the rest in another one."""
+
+_ADDRESS: Final = re.compile(
+    r"(?<![^\s<>()\[\],;:\"'])(?<!\w')"  # whole words, so that a long one is read once
+    r"(?:[^\s<>()\[\],;:\"']|(?<=\w)'(?=\w))+@[\w.-]*\w"
+)
+_BAD_PARAMETER: Final = frozenset({501, 504, 555})  # RFC 5321 section 4.2.2: of MAIL
+_NO_UTF8: Final = frozenset({"5.5.4", "5.6.7"})  # RFC 3463: invalid arguments; RFC 6531: no such addresses
+_HELO_ONLY: Final = frozenset({500, 502})  # RFC 5321 section 3.2: EHLO is not known here
 
 
 @dataclass(frozen=True, slots=True)
@@ -769,9 +763,16 @@ def _rcpt(address: str) -> _Command:
     return _Command(Stage.RCPT, wire.rcpt_to(address), address)
 
 
+# What a reply says of the session.
+
+
 def wants_one_domain(reply: SmtpReply) -> bool:
     """Tell whether the reply asks for a transaction of its own for every domain."""
     return 400 <= reply.code <= 499 and _ONE_DOMAIN.search(reply.text) is not None
+
+
+# "451 4.3.0 Multiple destination domains per transaction is unsupported."
+_ONE_DOMAIN: Final = re.compile(r"\bmultiple (?:\w+ )?domains\b", re.IGNORECASE)
 
 
 def is_session_limit(reply: SmtpReply) -> bool:
@@ -785,3 +786,15 @@ def is_session_limit(reply: SmtpReply) -> bool:
     if reply.enhanced in _TOO_MANY or wants_one_domain(reply):
         return True
     return _LIMIT.search(reply.text) is not None and classify(reply).answer is not Answer.FULL
+
+
+# "452 4.5.3 Too many recipients", "421 4.7.0 too many errors", "421 Too many messages in this session"
+_LIMIT: Final = re.compile(
+    r"\btoo many (?:\w+ )?"
+    r"(?:recipients?|rcpts?|addresses|messages|mails?|errors|invalid|unknown|bad|commands)\b"
+    r"|\b(?:recipients?|rcpts?|messages?) (?:limit|per (?:session|connection|message|transaction))"
+    r"|\bmax(?:imum)?\.? (?:number of )?(?:recipients?|rcpts?)",
+    re.IGNORECASE,
+)
+_TOO_MANY: Final = frozenset({"4.5.3", "5.5.3"})
+_TOO_MANY_IN_RFC_821: Final = 552

@@ -204,7 +204,7 @@ def innermost(reply: SmtpReply, *, own: Sequence[str] = ()) -> SmtpReply:
     around speak of the sender or of us the inner reply does so, too: the sender was verified.
     """
     for _ in range(_MOST_HOPS if reply.stage is Stage.RCPT else 0):
-        found = find_passed_on(reply.text[:_MAX_TEXT])
+        found = _find_passed_on(reply.text[:_MAX_TEXT])
         if found is None or _speaks_of_sender(found.before, own):
             break
         code = min(reply.code, found.code) if reply.code >= 400 else reply.code
@@ -591,7 +591,7 @@ _BOX_IN_GENITIVE: Final = (
 )
 """Whose a thing is in languages that need no word between the two."""
 _LOCALIZED_REGISTER: Final = (
-    r"(?:\w*(?:verzeichnis|datenbank|adressbuch|tabelle|annuaire|repertoire|registr|directori|diretori"
+    r"(?:\w*(?:verzeichnis|datenbank|adressbuch|tabel(?:le)?|annuaire|repertoire|registr|directori|diretori"
     r"|database"
     r"|elenc|rubric|bestand|adresboek|katalog|rejestr|каталог|справочник|реестр|databaz|adresar|adatbazis"
     r"|nyilvantart|tietokan|hakemist|veritaban)\w*|(?:base|baza|banco) de (?:donnees|datos|dados|date)"
@@ -599,7 +599,7 @@ _LOCALIZED_REGISTER: Final = (
 )
 _BOXES_IN_GENITIVE: Final = (
     r"(?:odbiorcow|uzytkownikow|kont|skrzynek|uzivatelu|prijemcu|schranek|пользователеи|получателеи|ящиков"
-    r"|адресатов|mottagare|anvandare)"
+    r"|адресатов|mottagare|anvandare|(?:a )?(?:utilizatorilor|destinatarilor|conturilor|casutelor|adreselor))"
 )
 _GENITIVE_BEFORE: Final = (
     r"(?:(?:bu|taman) )?(?:mottagarens|anvandarens|kontots|brevladans|modtagerens|brugerens|kontoens"
@@ -616,6 +616,10 @@ _THINGS_LOCALIZED: Final = (
     (
         rf"(?:(?:kullanici|alici|felhasznaloi|cimzetti) )?{_LOCALIZED_REGISTER}"
         rf"(?: (?:{_GENITIVE}|av|over|{_BOXES_IN_GENITIVE}|(?:{_LOCALIZED_BOX})\w{{0,3}})\b)*"
+    ),
+    (
+        r"(?:geen|keine?) \w*(?:tabel(?:le)?|datenbank|database|verzeichnis|adressbuch|adresboek)"
+        r"(?= gevonden| gefunden)"
     ),
 )
 
@@ -649,7 +653,7 @@ def _other_thing(found: re.Match[str]) -> str:
 # passes it on.
 
 
-class PassedOn(NamedTuple):
+class _PassedOn(NamedTuple):
     """A reply within a text.
 
     Attributes:
@@ -710,7 +714,7 @@ _END_OF_PASSED_ON = re.compile(
 """What a reporter writes behind a reply (qmail, Exchange)."""
 
 
-def find_passed_on(text: str) -> PassedOn | None:
+def _find_passed_on(text: str) -> _PassedOn | None:
     """Return the first reply of another server that a text passes on; None where there is none.
 
     A reply of several lines repeats its code (RFC 5321 section 4.2.1): that is none within it.
@@ -728,7 +732,7 @@ def find_passed_on(text: str) -> PassedOn | None:
     stage = Stage.MAIL if came_early or groups.get("greeting") or groups.get("qmail") else Stage.RCPT
     code = int(groups["code"] or f"{groups['class']}50")
     words = _END_OF_PASSED_ON.sub("", _IN_REPLY.sub("", said))
-    return PassedOn(found.string[: found.start()], stage, code, words)
+    return _PassedOn(found.string[: found.start()], stage, code, words)
 
 
 def _without_codes_of_lines(text: str) -> str:

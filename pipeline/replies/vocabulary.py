@@ -68,7 +68,7 @@ CLIENT = AnyOf(
     r"\brefused to talk to me\b|\bafter initial connection\b",
     r"\bexternal client\b",
     r"\bclient was not\b",
-    r"\b(?:do|does) not know you\b",
+    r"\b(?:(?:do|does) not|(?:nobody|no ?one)(?: \w+){0,4}?) knows? you\b",
     r"\bclient [\[(]",
     r"\bhost impersonat",
     r"\bip(?:s|v[46])?\b",

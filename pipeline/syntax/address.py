@@ -31,9 +31,9 @@ REFUSED_TLD = rf"(?i)\.(?:{'|'.join(REFUSED_TLDS)})$"
 
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"
-PLAIN_LOCAL = rf"{_ATOM}(?:\.{_ATOM})*"
+_PLAIN_LOCAL = rf"{_ATOM}(?:\.{_ATOM})*"
 """A local part without quotes, in ASCII (RFC 5321 section 4.1.2, Dot-string)."""
-PLAIN = rf"{PLAIN_LOCAL}@(?:{_LABEL}\.)+[A-Za-z]+"
+PLAIN = rf"{_PLAIN_LOCAL}@(?:{_LABEL}\.)+[A-Za-z]+"
 """A plain ASCII address; with care for lengths and special-use names it is good beyond doubt.
 
 No label has two hyphens in a row (RFC 5890: Punycode and reserved labels).
@@ -42,7 +42,7 @@ LONGEST_LOCAL: Final = 64
 """Octets (RFC 5321 section 4.5.3.1.1)."""
 LONGEST_PLAIN_DOMAIN: Final = 63
 """Octets of a domain no label of which can be too long (RFC 1035), nor its address (RFC 5321)."""
-LONGEST_ADDRESS: Final = 254
+_LONGEST_ADDRESS: Final = 254
 """Octets (RFC 5321 section 4.5.3.1.3, less the angle brackets)."""
 _LONGEST_INTERNATIONAL: Final = 60
 """Octets of an international address that is far from all limits."""
@@ -71,7 +71,7 @@ UNSEEN = "".join(
 )
 
 _PLAIN = re.compile(PLAIN)
-_LOCAL = re.compile(PLAIN_LOCAL)
+_LOCAL = re.compile(_PLAIN_LOCAL)
 _REFUSED = re.compile(REFUSED_TLD)
 _MAILTO = re.compile(
     r"\A(?i:mailto):(?://)?(?:\?(?:.*&)?(?i:to)=(?P<header>[^&]*)|\?.*|(?P<path>[^@]*@[^?]*|.*))", re.DOTALL
@@ -311,7 +311,7 @@ def _rule_of_canonical(local: str, domain: str) -> SyntaxRule | None:
     """Return the rule a canonical form breaks: it is sent and stored, so what holds for any address does."""
     if rule := _search(_DOMAIN_RULES, domain):
         return rule
-    if len(f"{local}@{domain}".encode()) > LONGEST_ADDRESS:
+    if len(f"{local}@{domain}".encode()) > _LONGEST_ADDRESS:
         return SyntaxRule.TOO_LONG
     # RFC 5321 section 4.5.3.1.1, RFC 6531 section 3.3
     return SyntaxRule.LOCAL_TOO_LONG if len(local.encode()) > LONGEST_LOCAL else None
@@ -372,7 +372,7 @@ def obvious_rule(text: str) -> SyntaxRule | None:
             return whole
     local, _, domain = text.partition("@")
     rule = _search(_LOCAL_RULES, local) or _search(_DOMAIN_RULES, domain)
-    if rule is None and text.isascii() and len(text) > LONGEST_ADDRESS:
+    if rule is None and text.isascii() and len(text) > _LONGEST_ADDRESS:
         return SyntaxRule.TOO_LONG
     return rule
 

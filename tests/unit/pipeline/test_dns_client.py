@@ -69,6 +69,18 @@ async def test_records_come_with_the_shortest_ttl_of_the_answer() -> None:
     assert ns == DnsAnswer(DnsOutcome.FOUND, name_servers=("ns1.a.test", "ns2.a.test"), ttl=60)
 
 
+async def test_a_ttl_with_its_top_bit_set_counts_as_none() -> None:
+    """RFC 2181 section 8."""
+    zone = {
+        "a.test": {"A": Says(["192.0.2.1"], ttl=1 << 31)},
+        "b.test": {"A": Says(["b.test. 4294967295 IN CNAME c.test.", "c.test. 300 IN A 192.0.2.1"])},
+        "c.test": {"A": Says(["192.0.2.1"], ttl=(1 << 31) - 1)},
+    }
+    async with serving(zone) as stub, client_of(stub.server) as client:
+        answers = [await ask(client, name, RecordType.A) for name in zone]
+    assert [answer.ttl for answer in answers] == [0, 0, (1 << 31) - 1]
+
+
 @pytest.mark.parametrize(
     ("says", "outcome", "detail"),
     [

@@ -12,10 +12,10 @@ from mailsift.pipeline.throttle import (
     GROW_PROBES,
     GROW_SECONDS,
     HIGHEST_STEP,
+    LEDGER_KIND_OF_RULE,
     LOWEST_STEP,
     MEND_PROBES,
     MEND_SECONDS,
-    REFUSAL_KINDS,
     SILENCE_SECONDS,
     LedgerCounts,
     LedgerKind,
@@ -142,4 +142,4 @@ def test_a_row_without_a_ceiling_is_asked_at_its_rate() -> None:
 
 def test_every_kind_of_refusal_is_a_rule_of_the_reply_table() -> None:
     ours = {rule.id for rule in RULES if rule.answer in {Answer.REFUSED_US, Answer.RATE_LIMITED}}
-    assert set(REFUSAL_KINDS) <= ours
+    assert set(LEDGER_KIND_OF_RULE) <= ours
