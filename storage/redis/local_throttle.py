@@ -37,28 +37,12 @@ from mailsift.storage.sql.throttles import HELD_SECONDS, EditBook, LedgerBook
 
 _K = TypeVar("_K")
 
-LEASE_PREFIX = "local."
 PENALTY_SECONDS = 30.0  # doubles with every rate reply in a row
 LONGEST_PENALTY = 900.0
 MOST_BLOCKS = 5  # sessions in a row in which a provider may refuse us
 HOLD_SECONDS = 900.0  # it is left alone after that
 JITTER = 0.1  # share of a penalty that is left to chance, so processes do not come back together
-LONGEST_HOLD = max(HOLD_SECONDS, LONGEST_PENALTY * (1 + JITTER))
-"""Nothing is closed for longer."""
 SLOWEST_RATE = 1 / 60  # recipients a second that any number of rate replies leaves
-LEARNED_SECONDS = 86_400.0  # a slower rate is remembered after the last lesson
-_KEPT_STATES = 10_000
-TALLY_SECONDS: Final = 300.0
-"""How long a tally outlives its last session: by then who held one has committed, and the database knows."""
-UNKNOWN_SECONDS: Final = 65.0
-"""How long an unknown recipient counts: a minute, and what their clock and the way there may differ by."""
-KNOWN_SECONDS: Final = 30.0
-"""How long a known one does, from the begin of its session: never longer than it does for them."""
-_NETWORKS: Final = {4: 24, 6: 48}
-_SERVERS: Final = {4: 32, 6: 64}
-_KEPT_SERVERS: Final = 10_000
-HELD = Grant(0, retry_after=HELD_SECONDS)
-"""The answer while an operator holds a provider: its addresses wait, and nobody has refused us."""
 
 _log = structlog.get_logger()
 
@@ -216,6 +200,10 @@ def count_session(report: Report, granted: int) -> SessionCounts:
     return SessionCounts(max(0, sent - unknown), unknown)
 
 
+_NETWORKS: Final = {4: 24, 6: 48}
+_SERVERS: Final = {4: 32, 6: 64}
+
+
 def gateway_keys(ask: Ask, *, known: bool) -> tuple[str, str]:
     """Name whom a gateway's count may be of, at a source: the provider, and where its address is.
 
@@ -256,6 +244,13 @@ class _Headroom:
     opens_in: float = 0.0
     running: bool = False
     allowance: Allowance | None = None
+
+
+UNKNOWN_SECONDS: Final = 65.0
+"""How long an unknown recipient counts: a minute, and what their clock and the way there may differ by."""
+KNOWN_SECONDS: Final = 30.0
+"""How long a known one does, from the begin of its session: never longer than it does for them."""
+_KEPT_SERVERS: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -345,6 +340,10 @@ class _Tally:
     until: float = 0.0
 
 
+TALLY_SECONDS: Final = 300.0
+"""How long a tally outlives its last session: by then who held one has committed, and the database knows."""
+
+
 @dataclass(slots=True)
 class _ListTallies:
     """What the lists of one process ask; lua/grant.lua does the same for all together."""
@@ -382,6 +381,11 @@ class _ListTallies:
             state = self._tallies[tally_key(ask)] = _Tally(until=now + TALLY_SECONDS)
         state.counts = max(state.counts, tally.before, key=lambda counts: counts.asked)
         return state
+
+
+LEASE_PREFIX = "local."
+HELD = Grant(0, retry_after=HELD_SECONDS)
+"""The answer while an operator holds a provider: its addresses wait, and nobody has refused us."""
 
 
 class LocalThrottle(Throttle):
@@ -533,6 +537,9 @@ class LocalThrottle(Throttle):
 def log_hold(ask: Ask) -> None:
     """Tell the operator that a provider refuses us and is left alone for a while."""
     _log.warning("provider.refuses_us", provider=ask.provider, source=ask.source, held_s=HOLD_SECONDS)
+
+
+_KEPT_STATES = 10_000
 
 
 def _forget_idle(states: dict[_K, _LimitState], now: float) -> None:

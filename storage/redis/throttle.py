@@ -25,9 +25,7 @@ from mailsift.storage.redis.local_throttle import (
     HOLD_SECONDS,
     JITTER,
     KNOWN_SECONDS,
-    LEARNED_SECONDS,
     LEASE_PREFIX,
-    LONGEST_HOLD,
     LONGEST_PENALTY,
     MOST_BLOCKS,
     PENALTY_SECONDS,
@@ -72,6 +70,9 @@ _TYPES: Final = {
 }
 KEPT_MIXES = 200  # providers x sources whose outcomes are counted: those with the most sessions
 _MIX_SECONDS = 86_400.0  # then the counts start again
+_LEARNED_SECONDS: Final = 86_400.0  # a slower rate is remembered after the last lesson
+_LONGEST_HOLD: Final = max(HOLD_SECONDS, LONGEST_PENALTY * (1 + JITTER))
+"""Nothing is closed for longer."""
 _OLDEST: Final = 1e9  # seconds; the age of a session that no server has heard of
 _HELD, _BUSY, _STOPPED = 1, 2, 3  # why lua/grant.lua denies
 
@@ -178,7 +179,7 @@ class RedisThrottle(Throttle):
         config = self._config
         head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
         args: list[str | float] = [*head, config.session_seconds, UNKNOWN_SECONDS, KNOWN_SECONDS]
-        args.extend((TALLY_SECONDS, MANY_DOMAINS, LONGEST_HOLD))
+        args.extend((TALLY_SECONDS, MANY_DOMAINS, _LONGEST_HOLD))
         for number, (ask, one) in enumerate(zip(asks, limits, strict=True)):
             args.extend((*_limit_arguments(one, number), one.harvest, ask.least, *_stop_arguments(ask)))
             args.extend((one.careful, config.booked_seconds(ask), " ".join(ask.domains)))
@@ -238,7 +239,7 @@ class RedisThrottle(Throttle):
             keys.extend(
                 (*_provider_keys(ask), _address_keys(ask)[0], *self._asked_keys(ask), _tally_key(ask))
             )
-        head = (self._now(), LEARNED_SECONDS, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
+        head = (self._now(), _LEARNED_SECONDS, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
         args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, _MIX_SECONDS]
         args.extend((UNKNOWN_SECONDS, TALLY_SECONDS))
         args.extend(value for report in reports for value in self._outcome_arguments(report))
