@@ -238,7 +238,6 @@ class Notifier(OutboxMailer[ClaimedNotice]):
 
     @override
     async def claim(self, connection: Connection, *, now: datetime, again: datetime) -> ClaimedNotice | None:
-        """Take a notice that is due."""
         return await outbox.claim_notice(connection, now=now, again=again)
 
     @override
@@ -330,6 +329,20 @@ def compose_job_mail(claimed: ClaimedJobMail, route: MailRoute, now: float) -> E
     return message
 
 
+def _until_text(ready_at: datetime | None, zone: str) -> str:
+    return f", the others wait for their mail servers until {local_text(ready_at, zone)}" if ready_at else ""
+
+
+def _job_html(sentence: str, link: str, footer: str) -> str:
+    """Return the same as a page without pictures, scripts and anything that is loaded."""
+    button = f'<p><a href="{escape(link)}">Open the job</a></p>' if link else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Mailsift</title></head>'
+        f'<body style="font:16px/1.5 sans-serif"><p>{escape(sentence)}</p>{button}'
+        f'<p style="color:#666;font-size:13px">{escape(footer)}</p></body></html>\n'
+    )
+
+
 class JobMailer(OutboxMailer[ClaimedJobMail]):
     """Tells members of their jobs."""
 
@@ -348,7 +361,6 @@ class JobMailer(OutboxMailer[ClaimedJobMail]):
 
     @override
     async def claim(self, connection: Connection, *, now: datetime, again: datetime) -> ClaimedJobMail | None:
-        """Take a mail that is due."""
         return await outbox.claim_job_mail(
             connection, now=now, again=again, before=now - _JOB_WAITS, after=now + _JOB_WAITS / 2
         )
@@ -359,17 +371,3 @@ class JobMailer(OutboxMailer[ClaimedJobMail]):
         if not claimed.is_wanted:
             return None
         return compose_job_mail(claimed, self._route, now)
-
-
-def _until_text(ready_at: datetime | None, zone: str) -> str:
-    return f", the others wait for their mail servers until {local_text(ready_at, zone)}" if ready_at else ""
-
-
-def _job_html(sentence: str, link: str, footer: str) -> str:
-    """Return the same as a page without pictures, scripts and anything that is loaded."""
-    button = f'<p><a href="{escape(link)}">Open the job</a></p>' if link else ""
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Mailsift</title></head>'
-        f'<body style="font:16px/1.5 sans-serif"><p>{escape(sentence)}</p>{button}'
-        f'<p style="color:#666;font-size:13px">{escape(footer)}</p></body></html>\n'
-    )
