@@ -33,6 +33,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, Final, ParamSpec, TypeVar
 
 from redis import Redis as BlockingRedis
@@ -93,6 +94,11 @@ def connect(url: str, *, timeout: float = 2.0) -> Redis:
         retry=Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
     )
     return Redis.from_pool(pool)
+
+
+def script_text(name: str) -> str:
+    """Return a script that runs on the server: one of storage/lua."""
+    return files("mailsift.storage").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
 
 
 _CLUSTER = (AskError, ClusterCrossSlotError, ClusterDownError, TryAgainError)  # MOVED is a kind of ASK

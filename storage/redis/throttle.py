@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from math import inf
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -19,7 +18,7 @@ from typing_extensions import override
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.throttle import MANY_DOMAINS, Allowance, Ask, Grant, Report, SessionOutcome, Throttle
-from mailsift.storage.redis.connection import PREFIX, ClientError, RedisCircuitBreaker
+from mailsift.storage.redis.connection import PREFIX, ClientError, RedisCircuitBreaker, script_text
 from mailsift.storage.redis.local_throttle import (
     HELD,
     HOLD_SECONDS,
@@ -153,9 +152,9 @@ class RedisThrottle(Throttle):
             random=self._random,
             stands_in=f"{secrets.token_hex(8)}.",
         )
-        self._grant = redis.register_script(_script("grant"))
-        self._report = redis.register_script(_script("report"))
-        self._renew = redis.register_script(_script("renew"))
+        self._grant = redis.register_script(script_text("grant"))
+        self._report = redis.register_script(script_text("report"))
+        self._renew = redis.register_script(script_text("renew"))
         self._running: dict[str, _Session] = {}
         self._unheard: dict[str, tuple[Ask, float]] = {}  # over, as Redis may not know, and when it will
         self._is_gone = False
@@ -355,10 +354,6 @@ def _limit_arguments(limits: Limits, number: int) -> Iterator[float]:
     mine, theirs = limits.provider, limits.address
     yield from (limits.recipients, mine.sessions, mine.rate, mine.burst)
     yield from (number, theirs.sessions, theirs.rate, theirs.burst)
-
-
-def _script(name: str) -> str:
-    return files("mailsift.storage").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
 
 
 def _provider_keys(ask: Ask) -> tuple[str, str]:
