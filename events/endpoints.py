@@ -20,7 +20,7 @@ from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import accounts, deliveries
 from mailsift.storage.sql.deliveries import EndpointHealth, EndpointLimits, EventFilter, EventRow, NewEndpoint
 
-MAX_ENDPOINTS = 50
+_MAX_ENDPOINTS = 50
 MAX_OVERLAP_S = 7 * 86_400
 MIN_RATE, MAX_RATE, DEFAULT_RATE = 0.1, 100.0, EndpointLimits().rate
 """Attempts a second that an endpoint may be given at least and at most, and what it has when given none."""
@@ -153,8 +153,10 @@ class WebhookService:
         )
         async with self.database.begin() as connection:
             await accounts.get(connection, account_id, lock=True)
-            if await deliveries.count_endpoints(connection, account_id) >= MAX_ENDPOINTS:
-                raise MailsiftError("webhook_limit", f"An account can have at most {MAX_ENDPOINTS} webhooks.")
+            if await deliveries.count_endpoints(connection, account_id) >= _MAX_ENDPOINTS:
+                raise MailsiftError(
+                    "webhook_limit", f"An account can have at most {_MAX_ENDPOINTS} webhooks."
+                )
             await deliveries.insert_endpoint(connection, new)
             view = _endpoint_view(await _owned_endpoint(connection, account_id, endpoint_id))
             await audit.record_change(

@@ -42,7 +42,7 @@ _BATCH: Final = 20
 _log = structlog.get_logger()
 
 
-class MailState(StrEnum):
+class _MailState(StrEnum):
     """Where a mail stands; the last three are its ends."""
 
     PENDING = "pending"
@@ -103,21 +103,21 @@ class OutboxMailer(ABC, Generic[_Claimed]):
             await self._record_try(claimed, *await self._try(claimed))
         return _BATCH
 
-    async def _try(self, claimed: _Claimed) -> tuple[MailState, datetime | None]:
+    async def _try(self, claimed: _Claimed) -> tuple[_MailState, datetime | None]:
         """Send a mail; returns what becomes of it, and when it is tried again if it is pending."""
         try:
             message = self.compose(claimed, now=self._clock()) if self._route.send else None
             if message is None or self._route.send is None:
-                return MailState.SKIPPED, None
+                return _MailState.SKIPPED, None
             await self._route.send(message)
         except Exception as error:  # noqa: BLE001 - whatever it was, the mail has an end
             reason = error.message if isinstance(error, MailsiftError) else type(error).__name__
             _log.warning(f"{self.table}.error", mail=str(claimed.id), error=reason)
             again = mail_retry_at(claimed.tries, self._clock())
-            return (MailState.PENDING, utc_datetime(again)) if again else (MailState.GIVEN_UP, None)
-        return MailState.SENT, None
+            return (_MailState.PENDING, utc_datetime(again)) if again else (_MailState.GIVEN_UP, None)
+        return _MailState.SENT, None
 
-    async def _record_try(self, claimed: _Claimed, state: MailState, again: datetime | None) -> None:
+    async def _record_try(self, claimed: _Claimed, state: _MailState, again: datetime | None) -> None:
         await self._database.run(outbox.record_try, self.table, claimed, state=state.value, again=again)
         _log.info(f"{self.table}.settled", mail=str(claimed.id), kind=claimed.kind, state=state.value)
 
@@ -153,7 +153,7 @@ def _in_one_line(text: str) -> str:
     return " ".join("".join(letters).split())
 
 
-WARN_AFTER_S: Final = DISABLE_AFTER_S / 2
+_WARN_AFTER_S: Final = DISABLE_AFTER_S / 2
 
 
 class NoticeKind(StrEnum):
@@ -200,7 +200,7 @@ def notice_after(health: EndpointHealth, disabled: DisabledReason, now: float) -
     """Decide what the owners are to be told after an attempt: half-way to being disabled, and when it is."""
     if disabled is not DisabledReason.NO:
         return NoticeKind.DISABLED
-    if failing_s(health, now) >= WARN_AFTER_S:
+    if failing_s(health, now) >= _WARN_AFTER_S:
         return NoticeKind.FAILING
     return None
 
@@ -238,7 +238,6 @@ class Notifier(OutboxMailer[ClaimedNotice]):
 
     @override
     async def claim(self, connection: Connection, *, now: datetime, again: datetime) -> ClaimedNotice | None:
-        """Take a notice that is due."""
         return await outbox.claim_notice(connection, now=now, again=again)
 
     @override
@@ -258,10 +257,10 @@ def _is_still_valid(claimed: ClaimedNotice) -> bool:
     return claimed.enabled and claimed.failing
 
 
-JOB_WAITS: Final = timedelta(hours=1)
+_JOB_WAITS: Final = timedelta(hours=1)
 ENDS_SOON: Final = timedelta(days=3)
 """So long before a list is deleted its members hear of it."""
-KEPT_LONG: Final = timedelta(days=6)
+_KEPT_LONG: Final = timedelta(days=6)
 """Of a list that is kept for less nobody needs to be reminded."""
 _LONGEST_NAME: Final = 80
 _SCHEDULE_PAUSES: Final = ", and its schedule pauses"
@@ -330,35 +329,6 @@ def compose_job_mail(claimed: ClaimedJobMail, route: MailRoute, now: float) -> E
     return message
 
 
-class JobMailer(OutboxMailer[ClaimedJobMail]):
-    """Tells members of their jobs."""
-
-    table = MailTable.JOB_MAIL
-
-    @override
-    async def send_due(self) -> int:
-        """Look for jobs that wait or go soon, and send what is due; returns how many mails were looked at."""
-        now = utc_datetime(self._clock())
-        async with self._database.begin() as connection:
-            await outbox.remember_waiting(connection, now=now, before=now - JOB_WAITS, after=now + JOB_WAITS)
-            await outbox.remember_expiring(connection, now=now, before=now + ENDS_SOON, kept=KEPT_LONG)
-        return await super().send_due()
-
-    @override
-    async def claim(self, connection: Connection, *, now: datetime, again: datetime) -> ClaimedJobMail | None:
-        """Take a mail that is due."""
-        return await outbox.claim_job_mail(
-            connection, now=now, again=again, before=now - JOB_WAITS, after=now + JOB_WAITS / 2
-        )
-
-    @override
-    def compose(self, claimed: ClaimedJobMail, *, now: float) -> EmailMessage | None:
-        """Write it, if its reader still wants it and it is still so."""
-        if not claimed.is_wanted:
-            return None
-        return compose_job_mail(claimed, self._route, now)
-
-
 def _until_text(ready_at: datetime | None, zone: str) -> str:
     return f", the others wait for their mail servers until {local_text(ready_at, zone)}" if ready_at else ""
 
@@ -371,3 +341,33 @@ def _job_html(sentence: str, link: str, footer: str) -> str:
         f'<body style="font:16px/1.5 sans-serif"><p>{escape(sentence)}</p>{button}'
         f'<p style="color:#666;font-size:13px">{escape(footer)}</p></body></html>\n'
     )
+
+
+class JobMailer(OutboxMailer[ClaimedJobMail]):
+    """Tells members of their jobs."""
+
+    table = MailTable.JOB_MAIL
+
+    @override
+    async def send_due(self) -> int:
+        """Look for jobs that wait or go soon, and send what is due; returns how many mails were looked at."""
+        now = utc_datetime(self._clock())
+        async with self._database.begin() as connection:
+            await outbox.remember_waiting(
+                connection, now=now, before=now - _JOB_WAITS, after=now + _JOB_WAITS
+            )
+            await outbox.remember_expiring(connection, now=now, before=now + ENDS_SOON, kept=_KEPT_LONG)
+        return await super().send_due()
+
+    @override
+    async def claim(self, connection: Connection, *, now: datetime, again: datetime) -> ClaimedJobMail | None:
+        return await outbox.claim_job_mail(
+            connection, now=now, again=again, before=now - _JOB_WAITS, after=now + _JOB_WAITS / 2
+        )
+
+    @override
+    def compose(self, claimed: ClaimedJobMail, *, now: float) -> EmailMessage | None:
+        """Write it, if its reader still wants it and it is still so."""
+        if not claimed.is_wanted:
+            return None
+        return compose_job_mail(claimed, self._route, now)

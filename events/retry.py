@@ -16,11 +16,11 @@ RETRY_S = (0, 5, 30, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 """Seconds before attempt 1, 2, … 11, each counted from the one before: 75.6 hours in all."""
 
 JITTER = 0.2
-LONGEST_S = 86_400.0
-BUSY_S = 60.0
+_LONGEST_S = 86_400.0
+_BUSY_S = 60.0
 """How long a receiver that says it is busy is left alone at least."""
 
-OPEN_AFTER = 5
+_OPEN_AFTER = 5
 """Failures in a row that open the breaker."""
 
 PROBE_S, LONGEST_PROBE_S = 60.0, 900.0
@@ -32,7 +32,7 @@ NOT_SENT_S = 60.0
 _GONE = 410
 _BUSY = frozenset({429, 503})
 
-RESPONSE_TEXT_BYTES = 4 * 1024
+_RESPONSE_TEXT_BYTES = 4 * 1024
 """How much of a response is kept."""
 
 _WAITS = re.compile(r"(?:\s*(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,)?[^,]+", re.IGNORECASE)
@@ -107,9 +107,9 @@ def read_directive(header: str) -> ReceiverDirective:
 def printable_text(body: bytes) -> str:
     """Return the beginning of a response as text: at most 4 KiB, no control or direction characters."""
     text = _UNPRINTABLE.sub(
-        "\N{REPLACEMENT CHARACTER}", body[:RESPONSE_TEXT_BYTES].decode("utf-8", "replace")
+        "\N{REPLACEMENT CHARACTER}", body[:_RESPONSE_TEXT_BYTES].decode("utf-8", "replace")
     )
-    return text.encode()[:RESPONSE_TEXT_BYTES].decode("utf-8", "ignore")
+    return text.encode()[:_RESPONSE_TEXT_BYTES].decode("utf-8", "ignore")
 
 
 class DeliveryState(StrEnum):
@@ -163,9 +163,9 @@ def next_step(
     wait = base * random.uniform(1 - JITTER, 1 + JITTER)
     asked = retry_after_s(outcome.retry_after, now)
     if asked is not None:
-        wait = max(wait, min(max(asked, base), LONGEST_S))
+        wait = max(wait, min(max(asked, base), _LONGEST_S))
     if outcome.status_code in _BUSY:
-        wait = max(wait, BUSY_S)
+        wait = max(wait, _BUSY_S)
     return DeliveryStep(DeliveryState.PENDING, now + wait)
 
 
@@ -192,7 +192,7 @@ def health_after(
     holds = [_breaker_s(health.failures)]
     if outcome.status_code in _BUSY:  # its other deliveries would hear the same
         asked = retry_after_s(outcome.retry_after, now) or 0.0
-        holds.append(min(max(asked, BUSY_S), LONGEST_PROBE_S))
+        holds.append(min(max(asked, _BUSY_S), LONGEST_PROBE_S))
     hold = max(holds)
     return replace(health, probe_at=utc_datetime(now + hold) if hold else before.probe_at)
 
@@ -236,6 +236,6 @@ def _wait_s(text: str, now: float) -> float | None:
 
 def _breaker_s(failures: int) -> float:
     """Return how long the breaker opens: a minute at first, then twice as long, up to 15."""
-    if failures < OPEN_AFTER:
+    if failures < _OPEN_AFTER:
         return 0.0
-    return min(PROBE_S * 2.0 ** min(failures - OPEN_AFTER, 10), LONGEST_PROBE_S)
+    return min(PROBE_S * 2.0 ** min(failures - _OPEN_AFTER, 10), LONGEST_PROBE_S)

@@ -140,7 +140,7 @@ class _Bounded(httpcore.AsyncNetworkStream):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GuardedBackend(httpcore.AsyncNetworkBackend):
+class _GuardedBackend(httpcore.AsyncNetworkBackend):
     """Opens sockets only to addresses the guard allows.
 
     The name is resolved here and the checked address is dialled, so an answer that changes meanwhile changes
@@ -205,13 +205,13 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         return self.guard.allows(address) and not is_this_machine(address)
 
 
-class GuardedTransport(httpx.AsyncHTTPTransport):
+class _GuardedTransport(httpx.AsyncHTTPTransport):
     """The transport of httpx over sockets that a guarded backend opens, with no proxy and no HTTP/2.
 
     A receiver's `location` and `set-cookie` are dropped: the client would read both, and we act on neither.
     """
 
-    def __init__(self, backend: GuardedBackend, ssl_context: ssl.SSLContext) -> None:
+    def __init__(self, backend: _GuardedBackend, ssl_context: ssl.SSLContext) -> None:
         # Not the constructor above, which does nothing but make a pool without the guard.
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=ssl_context, network_backend=backend, max_keepalive_connections=0
@@ -229,7 +229,9 @@ class WebhookSender:
     """Posts to webhooks: one connection each, no redirects, no cookies, no proxy of the environment.
 
     Args:
-        guard, resolve, network: as of a GuardedBackend.
+        guard: says which addresses may be dialled.
+        resolve: finds the addresses of a name.
+        network: opens the sockets; by default those of this machine.
         ssl_context: whom to trust; by default whom the system trusts.
         own_names: names of this installation, in the spelling of a WebhookUrl; they are refused.
     """
@@ -248,7 +250,7 @@ class WebhookSender:
         self._own_names = own_names
         self._config = config or SendConfig()
         open_backend = partial(
-            GuardedBackend, guard=guard, resolve=resolve, network=network or httpcore.AnyIOBackend()
+            _GuardedBackend, guard=guard, resolve=resolve, network=network or httpcore.AnyIOBackend()
         )
         self._answers, self._lists = open_backend(most=_ANSWER_BYTES), open_backend(most=None)
         self._ssl_context = ssl_context
@@ -331,10 +333,10 @@ class WebhookSender:
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
             raise _unavailable(type(error).__name__) from None
 
-    def _client(self, backend: GuardedBackend, silence_s: float) -> httpx.AsyncClient:
+    def _client(self, backend: _GuardedBackend, silence_s: float) -> httpx.AsyncClient:
         """Return a client that waits so long for every step; its own time would be five seconds."""
         return httpx.AsyncClient(
-            transport=GuardedTransport(backend, self._ssl), trust_env=False, timeout=silence_s
+            transport=_GuardedTransport(backend, self._ssl), trust_env=False, timeout=silence_s
         )
 
     def _checked_url(self, url: str) -> WebhookUrl:

@@ -16,7 +16,7 @@ import idna
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import AddressGuard, read_address
 
-LONGEST_URL = 2_048
+_LONGEST_URL = 2_048
 _PORTS = {"https": 443, "http": 80}
 _PUBLIC_PORTS = frozenset({443, 8443})
 
@@ -70,7 +70,7 @@ def parse_webhook_url(url: str, *, guard: AddressGuard, allow_http: bool = False
     Raises:
         MailsiftError: `webhook_url_invalid`, `webhook_url_blocked`.
     """
-    found = _URL.fullmatch(url) if len(url) <= LONGEST_URL else None
+    found = _URL.fullmatch(url) if len(url) <= _LONGEST_URL else None
     if found is None:
         raise _invalid_url("The URL must be https://host/path, without user name, fragment or special signs.")
     scheme = found["scheme"].lower()

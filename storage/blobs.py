@@ -40,26 +40,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*", re.ASCII)
-_KEY_LENGTH = 500
-_MARK = ".mailsift"
-_NAMED_DIGEST = re.compile(r"-(x[0-9a-f]{16})\.parquet\Z")
-_REASON = re.compile(
-    r"\bstatus code: (\d+(?: [A-Za-z]+)*)(?:.{,300}?<Code>([A-Za-z]+)</Code>)?"
-    r"|\b(HTTP error: [a-z ]+[a-z])|\b(an incorrectly configured region)",
-    re.DOTALL,
-)
-"""In what the library says: how HTTP calls an answer, and how S3 or Azure does; that none came; a region."""
-_DOWNLOAD_CHUNK = 1 << 20
-_NEVER_THERE = "probes/none"
-_LOOK_SECONDS = 10.0
-_LOOK_TIMEOUT = 3.0
-_AT_ONCE = 16  # blobs that are fetched or deleted
-_RETRIES: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=10)}
-"""What waits for the store is told soon that it is away: a request gets its answer, a job its next time."""
 _PARTS_AT_ONCE = 2  # in memory while a file is put
-_PART_BYTES = 5 * 2**20
-_MOST_PARTS = 10_000  # of one object, in S3 and stores like it
 
 
 class JobBlobs:
@@ -102,6 +83,9 @@ class JobBlobs:
     def redone(self, token: UUID) -> str:
         """The addresses whose verdicts were lost, as one finish has found them (frames.WAITING)."""
         return f"{self.residual}/redone-{token}.parquet"
+
+
+_NAMED_DIGEST = re.compile(r"-(x[0-9a-f]{16})\.parquet\Z")
 
 
 def is_sound(key: str, path: Path) -> bool:
@@ -158,6 +142,11 @@ def read_marker(key: str) -> DraftBlobs:
     """Return the draft a marker belongs to."""
     account, draft = key.removeprefix(f"{DRAFTS}/").removesuffix(".json").split("/")
     return DraftBlobs(UUID(account), UUID(draft))
+
+
+_NEVER_THERE = "probes/none"
+_LOOK_SECONDS = 10.0
+_LOOK_TIMEOUT = 3.0
 
 
 class Blobs:
@@ -512,6 +501,9 @@ class Blobs:
             await asyncio.to_thread(prune, self._cache, self._cache_bytes)
 
 
+_AT_ONCE = 16  # blobs that are fetched or deleted
+
+
 async def _some_at_a_time(work: Callable[[str], Awaitable[T]], keys: Iterable[str]) -> list[T]:
     room = asyncio.Semaphore(_AT_ONCE)
 
@@ -520,6 +512,10 @@ async def _some_at_a_time(work: Callable[[str], Awaitable[T]], keys: Iterable[st
             return await work(key)
 
     return await asyncio.gather(*map(one, keys))
+
+
+_RETRIES: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=10)}
+"""What waits for the store is told soon that it is away: a request gets its answer, a job its next time."""
 
 
 def _open_store(url: str) -> ObjectStore:
@@ -537,6 +533,9 @@ def _open_store(url: str) -> ObjectStore:
     except (BaseError, ValueError):  # whose words may hold what stands in the URL
         text = "No blob store can be opened at its URL, or without what else it needs: a bucket, an account."
         raise MailsiftError("bad_settings", text) from None
+
+
+_MARK = ".mailsift"
 
 
 def _mark(root: Path | None) -> None:
@@ -563,6 +562,10 @@ def _local_path(root: Path, key: str) -> Path:
     raise _not_found()
 
 
+_KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*", re.ASCII)
+_KEY_LENGTH = 500
+
+
 def _checked_key(key: str) -> str:
     """Return the key if it is a relative posix path of plain segments.
 
@@ -587,6 +590,14 @@ def _store_error(error: Exception) -> MailsiftError:
     return MailsiftError("blob_store_failed", text, retryable=True)
 
 
+_REASON = re.compile(
+    r"\bstatus code: (\d+(?: [A-Za-z]+)*)(?:.{,300}?<Code>([A-Za-z]+)</Code>)?"
+    r"|\b(HTTP error: [a-z ]+[a-z])|\b(an incorrectly configured region)",
+    re.DOTALL,
+)
+"""In what the library says: how HTTP calls an answer, and how S3 or Azure does; that none came; a region."""
+
+
 def reason_of(error: Exception) -> str:
     """Return why a store failed, in its own word (ExpiredToken) or the system's; nothing of the request."""
     if found := _REASON.search(str(error)):
@@ -603,6 +614,10 @@ def _not_found() -> MailsiftError:
     return MailsiftError("blob_not_found", "There is no such blob.")
 
 
+_PART_BYTES = 5 * 2**20
+_MOST_PARTS = 10_000  # of one object, in S3 and stores like it
+
+
 async def put_in_parts(store: ObjectStore, key: str, data: Path | bytes) -> None:
     """Put what is longer than a part into a store in parts of 5 MiB, or of more where they would be too many.
 
@@ -612,6 +627,9 @@ async def put_in_parts(store: ObjectStore, key: str, data: Path | bytes) -> None
     size = await asyncio.to_thread(os.path.getsize, data) if isinstance(data, Path) else len(data)
     part = max(_PART_BYTES, -(-size // _MOST_PARTS))
     await obstore.put_async(store, key, data, chunk_size=part, max_concurrency=_PARTS_AT_ONCE)
+
+
+_DOWNLOAD_CHUNK = 1 << 20
 
 
 async def read_whole(store: ObjectStore, key: str) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""One PostgreSQL: the connection pool, and transactions, which are run again when the server asks for it.
+"""One PostgreSQL: its connections, and transactions, run again when it asks for that, or several as one.
 
 A statement may take as long as it takes, and is given up when its server gives no sign of life. A server that
 stands still (stopped, or waiting for its disk) ends nothing, and its system goes on answering for it: only
@@ -53,43 +53,6 @@ DatabaseError = SQLAlchemyError
 UnfitValueError = DataError
 """What a value is that the database cannot hold, today or later: a text with a NUL, a number too large."""
 
-_RETRY_STATES = frozenset({"40P01", "40001"})  # deadlock detected, serialization failure
-_MISSING_STATES = frozenset({"42P01", "42703"})  # undefined table, undefined column
-_NO_PRIVILEGE = "42501"
-_DISK_FULL = "53100"
-_READ_ONLY = "25006"
-_OUTAGES = (
-    "53",  # no means left
-    "57P",  # an operator stops the server,
-    "57014",  # or what it was busy with; so does statement_timeout
-    "55P03",  # lock_timeout
-    "58",  # its disk fails, or is not there,
-    "XX",  # or has given it back what it never wrote, as a page or an index that makes no sense
-    "08",  # the connection broke
-)
-_TRIES = 5
-_GROUP: Final = 32
-"""So many calls share one transaction, and wait for each other."""
-_ALIVE_SECONDS: Final = 5.0
-"""A connection that was used so lately, and on which the server has said nothing since, is asked for no sign
-of life: a server that ends says so, and a question to it costs as much as most statements."""
-_GONE_AFTER: Final = {
-    "connect_timeout": 10,  # seconds, as the keepalives are
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 4,
-    "tcp_user_timeout": 30_000,  # milliseconds
-}
-"""When a machine that vanished without a word (a power cut, a firewall) is given up: before leases end."""
-_PING_SECONDS: Final = 5.0
-"""How long a server may take for a sign of life: one that stands still holds its connections for ever."""
-_LONG_SECONDS: Final = 10.0
-"""Who has waited so long for an answer looks whether the server is there, and again after so long."""
-_LOOK_SECONDS: Final = 5
-_SESSION: Final = (
-    "SET TIME ZONE 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
-    " SET default_transaction_isolation = 'read committed'; SET standard_conforming_strings = on"
-)
 _before_commit: ContextVar[Callable[[AsyncConnection], Awaitable[None]] | None] = ContextVar(
     "before_commit", default=None
 )
@@ -137,12 +100,11 @@ def before_commit(do: Callable[[AsyncConnection], Awaitable[None]]) -> Iterator[
         _before_commit.reset(token)
 
 
-def commits_alone() -> bool:
-    """Say whether something is to be done at the end of every transaction here, which is nobody else's."""
-    return _before_commit.get() is not None
-
-
 _NOW = text("SELECT extract(epoch FROM clock_timestamp())::float8")
+
+
+_RETRY_STATES = frozenset({"40P01", "40001"})  # deadlock detected, serialization failure
+_TRIES = 5
 
 
 class Database:
@@ -162,7 +124,7 @@ class Database:
             max_overflow=0,
             pool_timeout=patience,
             pool_use_lifo=True,
-            connect_args=_connect_args(url) | {"async_creator_fn": WatchedServer().connect},
+            connect_args=_connect_args(url) | {"async_creator_fn": _WatchedServer().connect},
         )
         _speak_plainly(self._engine)
         _check_connections(self._engine)
@@ -232,10 +194,26 @@ def driver_url(url: str) -> str:
     return f"postgresql+psycopg{separator}{rest}" if scheme in {"postgresql", "postgres"} else url
 
 
+_GONE_AFTER: Final = {
+    "connect_timeout": 10,  # seconds, as the keepalives are
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,  # milliseconds
+}
+"""When a machine that vanished without a word (a power cut, a firewall) is given up: before leases end."""
+
+
 def _connect_args(url: str) -> dict[str, int | str]:
     """Return when a server that says nothing counts as gone, where the address does not say so itself."""
     args: dict[str, int | str] = {**_GONE_AFTER, "client_encoding": "utf8"}
     return {name: value for name, value in args.items() if name not in make_url(url).query}
+
+
+_SESSION: Final = (
+    "SET TIME ZONE 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
+    " SET default_transaction_isolation = 'read committed'; SET standard_conforming_strings = on"
+)
 
 
 def _speak_plainly(engine: AsyncEngine) -> None:
@@ -260,6 +238,11 @@ def _speak_plainly(engine: AsyncEngine) -> None:
             driver.prepare_threshold = None
 
 
+_ALIVE_SECONDS: Final = 5.0
+"""A connection that was used so lately, and on which the server has said nothing since, is asked for no sign
+of life: a server that ends says so, and a question to it costs as much as most statements."""
+
+
 def _check_connections(engine: AsyncEngine) -> None:
     """Let the pool forget its connections when the one that is to be used is dead."""
 
@@ -278,6 +261,10 @@ def _check_connections(engine: AsyncEngine) -> None:
             raise InvalidatePoolError from error
 
 
+_PING_SECONDS: Final = 5.0
+"""How long a server may take for a sign of life: one that stands still holds its connections for ever."""
+
+
 async def _ping(connection: psycopg.AsyncConnection[Any]) -> None:
     """Ask for a sign of life, outside a transaction.
 
@@ -288,6 +275,9 @@ async def _ping(connection: psycopg.AsyncConnection[Any]) -> None:
     async with asyncio.timeout(_PING_SECONDS):
         await connection.execute("")
     await connection.set_autocommit(False)
+
+
+_READ_ONLY = "25006"
 
 
 def _leave_read_only(engine: AsyncEngine) -> None:
@@ -311,7 +301,10 @@ def _has_spoken(connection: Any) -> bool:
     return bool(poll.poll(0))
 
 
-class WatchedServer:
+_LOOK_SECONDS: Final = 5
+
+
+class _WatchedServer:
     """One server, and a look whether it answers anybody, which all who wait for it share."""
 
     def __init__(self) -> None:
@@ -321,7 +314,7 @@ class WatchedServer:
     async def connect(self, **address: Any) -> psycopg.AsyncConnection[Any]:
         """Make a connection that breaks while it waits for an answer and nobody is there."""
         self._address = {**address, "connect_timeout": _LOOK_SECONDS}
-        connection = await WatchedConnection.connect(**address)
+        connection = await _WatchedConnection.connect(**address)
         connection.server = self
         return connection
 
@@ -347,10 +340,14 @@ class WatchedServer:
         return True
 
 
-class WatchedConnection(psycopg.AsyncConnection[Any]):
+_LONG_SECONDS: Final = 10.0
+"""Who has waited so long for an answer looks whether the server is there, and again after so long."""
+
+
+class _WatchedConnection(psycopg.AsyncConnection[Any]):
     """A connection that breaks, as one that is lost does, while it waits for a server that is not there."""
 
-    server: WatchedServer
+    server: _WatchedServer
 
     @override
     async def wait(self, gen: PQGen[T], *args: Any, **kwargs: Any) -> T:
@@ -379,6 +376,10 @@ def _hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
         line.shutdown(socket.SHUT_RDWR)
 
 
+_MISSING_STATES = frozenset({"42P01", "42703"})  # undefined table, undefined column
+_NO_PRIVILEGE = "42501"
+
+
 def not_ready(error: ProgrammingError) -> MailsiftError | None:
     """Return what we say of a database that no operator made ready for us; None: the fault is ours."""
     state = _state_of(error)
@@ -389,6 +390,18 @@ def not_ready(error: ProgrammingError) -> MailsiftError | None:
         text = "The database doesn’t allow that to Mailsift’s role, which must own what is there."
         return MailsiftError("database_refused", text, retryable=True)
     return None
+
+
+_DISK_FULL = "53100"
+_OUTAGES = (
+    "53",  # no means left
+    "57P",  # an operator stops the server,
+    "57014",  # or what it was busy with; so does statement_timeout
+    "55P03",  # lock_timeout
+    "58",  # its disk fails, or is not there,
+    "XX",  # or has given it back what it never wrote, as a page or an index that makes no sense
+    "08",  # the connection broke
+)
 
 
 def _outage(error: DBAPIError) -> MailsiftError | None:
@@ -466,6 +479,10 @@ class _CommitQueue:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
+_GROUP: Final = 32
+"""So many calls share one transaction, and wait for each other."""
+
+
 class GroupCommits:
     """Runs transactions as `Database.run` does, one commit for all that are wanted at the same time.
 
@@ -475,7 +492,7 @@ class GroupCommits:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._lines: dict[Hashable, _CommitQueue] = {}
+        self._queues: dict[Hashable, _CommitQueue] = {}
 
     async def run(self, key: Hashable, transaction: Callable[[Connection], Awaitable[T]]) -> T:
         """Run a transaction, together with others of its key if there are any.
@@ -487,32 +504,32 @@ class GroupCommits:
         Raises:
             Exception: what the transaction raises, and `Database.run`.
         """
-        if commits_alone():
+        if _before_commit.get() is not None:  # which is to be done at the end of this one, and nobody else's
             return await self._database.run(transaction)
-        line = self._lines.setdefault(key, _CommitQueue())
+        queue = self._queues.setdefault(key, _CommitQueue())
         call = _PendingCall(transaction, copy_context())
-        line.waiting.append(call)
+        queue.waiting.append(call)
         try:
-            async with line.turn:
+            async with queue.turn:
                 while not call.is_over:
-                    await self._run_some(line)
+                    await self._run_some(queue)
         finally:
-            if call in line.waiting:  # cancelled
-                line.waiting.remove(call)
-            if not line.waiting:
-                self._lines.pop(key, None)
+            if call in queue.waiting:  # cancelled
+                queue.waiting.remove(call)
+            if not queue.waiting:
+                self._queues.pop(key, None)
         if call.error is not None:
             raise call.error
         found: T = call.found
         return found
 
-    async def _run_some(self, line: _CommitQueue) -> None:
-        group, line.waiting = line.waiting[:_GROUP], line.waiting[_GROUP:]
+    async def _run_some(self, queue: _CommitQueue) -> None:
+        group, queue.waiting = queue.waiting[:_GROUP], queue.waiting[_GROUP:]
         try:
             if len(group) == 1 or not await self._run_together(group):
                 await asyncio.gather(*map(self._run_alone, group))
         finally:  # who works for the others may be cancelled; then another of them goes on
-            line.waiting = [call for call in group if not call.is_over] + line.waiting
+            queue.waiting = [call for call in group if not call.is_over] + queue.waiting
 
     async def _run_together(self, group: list[_PendingCall]) -> bool:
         """Run them all in one transaction; False when that fails, with nothing done."""

@@ -1,4 +1,4 @@
-"""Where customers' lists lie and their results go: object stores and tables of other people.
+"""Stores and databases of other people, from which lists come and to which results go.
 
 Objects are s3://, gs:// and az://, queries and tables are postgresql://.
 """
@@ -35,7 +35,7 @@ from mailsift.storage.blobs import put_in_parts, read_whole, reason_of
 
 LONGEST_READ: Final = timedelta(seconds=30)
 """In which a request ends that reads; one for the rest follows (mailsift.storage.blobs.read_whole)."""
-LONGEST_WRITE: Final = timedelta(minutes=5)
+_LONGEST_WRITE: Final = timedelta(minutes=5)
 """In which a part is sent, one of two at a time, mostly of 5 MiB: the library does not see how far."""
 _RETRIES: Final = 3
 _PLAIN_HTTP: Final = "allow_http"  # beside the credentials of a store in one's own house
@@ -66,7 +66,7 @@ async def write_object(url: str, config: Mapping[str, str], source: Path) -> Non
     Raises:
         MailsiftError: see `read_object`.
     """
-    store, key = _open_object_store(url, config, LONGEST_WRITE)
+    store, key = _open_object_store(url, config, _LONGEST_WRITE)
     with _store_errors():
         await put_in_parts(store, key, source)
 
@@ -166,10 +166,10 @@ def _store_errors() -> Iterator[None]:
         raise
 
 
-JOB_COLUMN: Final = "mailsift_job"
+_JOB_COLUMN: Final = "mailsift_job"
 """The column of a table of results that says which job a row comes from."""
 
-TAKEN_NAMES: Final = frozenset({JOB_COLUMN, "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
+TAKEN_NAMES: Final = frozenset({_JOB_COLUMN, "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 """Names that a column of a list cannot have in a table: ours, and those of PostgreSQL's own columns."""
 
 LONGEST_NAME: Final = 63
@@ -303,7 +303,7 @@ async def write_table(
         credentials: as for `read_query`.
         table: its name, perhaps behind that of its schema and a full stop.
         columns: names and SQL types; none of TAKEN_NAMES, and no two alike in their first LONGEST_NAME bytes.
-            The first column of the table, JOB_COLUMN, is not among them.
+            The first column of the table, _JOB_COLUMN, is not among them.
         rows: a value for each column.
         job: rows of the same job that are there already are replaced.
 
@@ -312,7 +312,7 @@ async def write_table(
     """
     where = sql.Identifier(*table.split("."))
     defined = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in columns]
-    names = [sql.Identifier(name) for name in (JOB_COLUMN, *(name for name, _ in columns))]
+    names = [sql.Identifier(name) for name in (_JOB_COLUMN, *(name for name, _ in columns))]
     with _database_errors():
         async with await _connect(url, credentials) as connection, connection.cursor() as cursor:
             await cursor.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
@@ -321,10 +321,10 @@ async def write_table(
             if await cursor.fetchone() == (None,):
                 made = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({} uuid NOT NULL, {})")
                 rest = sql.SQL(", ").join(defined)
-                await cursor.execute(made.format(where, sql.Identifier(JOB_COLUMN), rest))
+                await cursor.execute(made.format(where, sql.Identifier(_JOB_COLUMN), rest))
             # A worker that was given up for dead may write the same rows at this moment.
             await cursor.execute(sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(where))
-            gone = sql.SQL("DELETE FROM {} WHERE {} = %s").format(where, sql.Identifier(JOB_COLUMN))
+            gone = sql.SQL("DELETE FROM {} WHERE {} = %s").format(where, sql.Identifier(_JOB_COLUMN))
             await cursor.execute(gone, [job])
             statement = sql.SQL("COPY {} ({}) FROM STDIN").format(where, sql.SQL(", ").join(names))
             async with cursor.copy(statement) as copy:

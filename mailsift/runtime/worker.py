@@ -54,6 +54,9 @@ _LOOK_SECONDS = 0.25
 _ANSWER_SECONDS = 1.0
 """A stopping process ends its wake-up within so long; else the library waits for it."""
 
+_REFUSED_SECONDS = 5.0
+"""When a broker is asked again that is full or a replica."""
+
 _NO_THREADS = "No threads could be started to compute: as many run as may (ulimit -u, TasksMax, pids)."
 
 _log = structlog.get_logger()
@@ -198,6 +201,15 @@ class _Consumer(Consumer):
     def connect(self) -> Any:
         _mend_broker(self.app)
         return super().connect()
+
+    @override
+    def on_connection_error_before_connected(self, exc: Exception) -> None:
+        """Wait a little for a server that answers and takes nothing: the library asks it again at once."""
+        super().on_connection_error_before_connected(exc)
+        again = time.monotonic() + _REFUSED_SECONDS
+        while time.monotonic() < again:
+            state.maybe_shutdown()
+            time.sleep(_LOOK_SECONDS)
 
 
 def _mend_broker(app: Celery) -> None:

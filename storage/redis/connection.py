@@ -33,6 +33,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, Final, ParamSpec, TypeVar
 
 from redis import Redis as BlockingRedis
@@ -73,7 +74,7 @@ WRITABLE_KEY = f"{PREFIX}writable"
 """Written by who wants to know whether the server takes anything: it answers when it is full, too."""
 _CONNECTIONS = 16  # of a process, at most
 _PROBE_SECONDS = 3.0  # between two looks whether Redis is back
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def connect(url: str, *, timeout: float = 2.0) -> Redis:
@@ -93,6 +94,11 @@ def connect(url: str, *, timeout: float = 2.0) -> Redis:
         retry=Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
     )
     return Redis.from_pool(pool)
+
+
+def script_text(name: str) -> str:
+    """Return a script that runs on the server: one of storage/lua."""
+    return files("mailsift.storage").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
 
 
 _CLUSTER = (AskError, ClusterCrossSlotError, ClusterDownError, TryAgainError)  # MOVED is a kind of ASK
@@ -117,6 +123,17 @@ def _is_outage(error: RedisError) -> bool:
     return isinstance(error, _OUTAGES) or said.partition(" ")[0] in _OUTAGE_CODES
 
 
+_WORDS: Final = (
+    (AuthenticationError, "It does not take our name or password."),
+    (NoPermissionError, "Our user may not do here what it must (ACL)."),
+    (ReadOnlyError, "It is a replica, which takes nothing: MAILSIFT_REDIS_URL must name the primary."),
+    (OutOfMemoryError, "It is full (maxmemory) and takes nothing."),
+    (BusyLoadingError, "It is still loading its file."),
+    (_CLUSTER, "It is part of a cluster, which has our keys elsewhere: use a server that stands alone."),
+    (ResponseError, "It answers, but does not do what it must."),
+)
+
+
 def words_of(error: RedisError) -> str:
     """Say what keeps Redis from working for us, in words of ours: its own may hold anything."""
     reasons = (error, error.__cause__, error.__context__)  # what a connection failed by stands behind it
@@ -129,17 +146,6 @@ def words_of(error: RedisError) -> str:
 def redis_unavailable() -> MailsiftError:
     """Return the error of who needs Redis while it is away."""
     return MailsiftError("redis_unavailable", "Redis isn’t responding.", retryable=True)
-
-
-_WORDS: Final = (
-    (AuthenticationError, "It does not take our name or password."),
-    (NoPermissionError, "Our user may not do here what it must (ACL)."),
-    (ReadOnlyError, "It is a replica, which takes nothing: MAILSIFT_REDIS_URL must name the primary."),
-    (OutOfMemoryError, "It is full (maxmemory) and takes nothing."),
-    (BusyLoadingError, "It is still loading its file."),
-    (_CLUSTER, "It is part of a cluster, which has our keys elsewhere: use a server that stands alone."),
-    (ResponseError, "It answers, but does not do what it must."),
-)
 
 
 class RedisCircuitBreaker:
@@ -171,12 +177,12 @@ class RedisCircuitBreaker:
             if not _is_outage(error):
                 raise
             if self._gone_until is None:
-                log.warning("%s works without Redis: %s", self._purpose, type(error).__name__)
+                _log.warning("%s works without Redis: %s", self._purpose, type(error).__name__)
             self._gone_until = self._monotonic() + _PROBE_SECONDS
             return None
         if self._gone_until is not None:
             self._gone_until = None
-            log.warning("%s has Redis again", self._purpose)
+            _log.warning("%s has Redis again", self._purpose)
         return answer
 
 

@@ -22,8 +22,8 @@ from mailsift.pipeline.facts import (
 from mailsift.pipeline.probe.cache import unpack_catch_all
 from mailsift.storage.redis.connection import PREFIX, RedisCircuitBreaker
 
-KEPT_FACTS = 200_000  # of one process alone, some hundred bytes each; the longest known are forgotten first
-KEYS_A_COMMAND = 500  # a command keeps the server busy for as long as it runs
+_KEPT_FACTS = 200_000  # of one process alone, some hundred bytes each; the longest known are forgotten first
+_KEYS_A_COMMAND = 500  # a command keeps the server busy for as long as it runs
 
 # KEYS: facts; ARGV: value and milliseconds to live of each. One command costs the client a tenth of one SET
 # for each fact.
@@ -66,14 +66,14 @@ class RedisFactCache(FactCache):
     async def get(self, kind: FactKind, keys: Sequence[str]) -> Mapping[str, bytes]:
         if not keys:
             return {}
-        found = await self._breaker.call(self._read, [fact_key(kind, key) for key in keys])
+        found = await self._breaker.call(self._read, [_fact_key(kind, key) for key in keys])
         return _facts(keys, found or [])
 
     @override
     async def get_or_claim(self, kind: FactKind, keys: Sequence[str]) -> Claimed:
         if not keys:
             return Claimed({})
-        found = await self._breaker.call(self._read_or_claim, [fact_key(kind, key) for key in keys])
+        found = await self._breaker.call(self._read_or_claim, [_fact_key(kind, key) for key in keys])
         if found is None:
             return Claimed({})
         elsewhere = frozenset([key for key, value in zip(keys, found, strict=True) if value is None])
@@ -87,22 +87,22 @@ class RedisFactCache(FactCache):
 
     async def _read(self, keys: Sequence[str]) -> list[bytes | None]:
         async with self._redis.pipeline(transaction=False) as pipe:
-            for start in range(0, len(keys), KEYS_A_COMMAND):
-                _ = pipe.mget(keys[start : start + KEYS_A_COMMAND])
+            for start in range(0, len(keys), _KEYS_A_COMMAND):
+                _ = pipe.mget(keys[start : start + _KEYS_A_COMMAND])
             return [value for values in await pipe.execute() for value in values]
 
     async def _read_or_claim(self, keys: Sequence[str]) -> list[bytes | int | None]:
         async with self._redis.pipeline(transaction=False) as pipe:
-            for start in range(0, len(keys), KEYS_A_COMMAND):
-                some = keys[start : start + KEYS_A_COMMAND]
+            for start in range(0, len(keys), _KEYS_A_COMMAND):
+                some = keys[start : start + _KEYS_A_COMMAND]
                 await self._claim(keys=some, args=[_CLAIM, _CLAIM_SECONDS * 1000], client=pipe)
             return [value for values in await pipe.execute() for value in values]
 
     async def _write(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
-        for start in range(0, len(entries), KEYS_A_COMMAND):
-            some = entries[start : start + KEYS_A_COMMAND]
+        for start in range(0, len(entries), _KEYS_A_COMMAND):
+            some = entries[start : start + _KEYS_A_COMMAND]
             values = [part for entry in some for part in (entry.value, max(1, int(entry.ttl * 1000)))]
-            await self._remember(keys=[fact_key(kind, entry.key) for entry in some], args=values)
+            await self._remember(keys=[_fact_key(kind, entry.key) for entry in some], args=values)
 
 
 class LocalFactCache(FactCache):
@@ -123,7 +123,7 @@ class LocalFactCache(FactCache):
         now = self._clock()
         for entry in entries:
             self._facts[kind, entry.key] = (now + entry.ttl, entry.value)
-        while len(self._facts) > KEPT_FACTS:
+        while len(self._facts) > _KEPT_FACTS:
             self._facts.popitem(last=False)
 
 
@@ -133,7 +133,7 @@ def _facts(keys: Sequence[str], found: Sequence[bytes | int | None]) -> dict[str
     return {key: value for key, value in pairs if isinstance(value, bytes) and value != _CLAIM}
 
 
-def fact_key(kind: FactKind, key: str) -> str:
+def _fact_key(kind: FactKind, key: str) -> str:
     """Return where a fact lies."""
     return f"{PREFIX}fact:{kind}:{key}"
 
@@ -172,8 +172,8 @@ class FactInspector:
         """
         async with self._redis.pipeline(transaction=False) as pipe:
             for kind in _KINDS:
-                _ = pipe.mget(fact_key(kind, domain))  # unlike GET, without an error for another type
-                _ = pipe.pttl(fact_key(kind, domain))
+                _ = pipe.mget(_fact_key(kind, domain))  # unlike GET, without an error for another type
+                _ = pipe.pttl(_fact_key(kind, domain))
             (dns,), dns_left, (catch_all,), catch_all_left = await pipe.execute()
         known = unpack_catch_all(catch_all) if catch_all else None
         return KnownDomain(
@@ -190,4 +190,4 @@ class FactInspector:
         Raises:
             mailsift.storage.redis.connection.ClientError: Redis isn’t responding.
         """
-        return int(await self._redis.delete(*(fact_key(kind, domain) for kind in _KINDS)))
+        return int(await self._redis.delete(*(_fact_key(kind, domain) for kind in _KINDS)))

@@ -35,30 +35,14 @@ from mailsift.pipeline.throttle import (
 )
 from mailsift.storage.sql.throttles import HELD_SECONDS, EditBook, LedgerBook
 
-K = TypeVar("K")
+_K = TypeVar("_K")
 
-LEASE_PREFIX = "local."
 PENALTY_SECONDS = 30.0  # doubles with every rate reply in a row
 LONGEST_PENALTY = 900.0
 MOST_BLOCKS = 5  # sessions in a row in which a provider may refuse us
 HOLD_SECONDS = 900.0  # it is left alone after that
 JITTER = 0.1  # share of a penalty that is left to chance, so processes do not come back together
-LONGEST_HOLD = max(HOLD_SECONDS, LONGEST_PENALTY * (1 + JITTER))
-"""Nothing is closed for longer."""
 SLOWEST_RATE = 1 / 60  # recipients a second that any number of rate replies leaves
-LEARNED_SECONDS = 86_400.0  # a slower rate is remembered after the last lesson
-KEPT_STATES = 10_000
-TALLY_SECONDS: Final = 300.0
-"""How long a tally outlives its last session: by then who held one has committed, and the database knows."""
-UNKNOWN_SECONDS: Final = 65.0
-"""How long an unknown recipient counts: a minute, and what their clock and the way there may differ by."""
-KNOWN_SECONDS: Final = 30.0
-"""How long a known one does, from the begin of its session: never longer than it does for them."""
-_NETWORKS: Final = {4: 24, 6: 48}
-_SERVERS: Final = {4: 32, 6: 64}
-_KEPT_SERVERS: Final = 10_000
-HELD = Grant(0, retry_after=HELD_SECONDS)
-"""The answer while an operator holds a provider: its addresses wait, and nobody has refused us."""
 
 _log = structlog.get_logger()
 
@@ -216,6 +200,10 @@ def count_session(report: Report, granted: int) -> SessionCounts:
     return SessionCounts(max(0, sent - unknown), unknown)
 
 
+_NETWORKS: Final = {4: 24, 6: 48}
+_SERVERS: Final = {4: 32, 6: 64}
+
+
 def gateway_keys(ask: Ask, *, known: bool) -> tuple[str, str]:
     """Name whom a gateway's count may be of, at a source: the provider, and where its address is.
 
@@ -246,7 +234,7 @@ class _GatewaySession:
 
 
 @dataclass(slots=True)
-class Headroom:
+class _Headroom:
     """How many recipients fit, in how many seconds more will, or whether a session must end first.
 
     allowance: what makes that number up.
@@ -258,8 +246,15 @@ class Headroom:
     allowance: Allowance | None = None
 
 
+UNKNOWN_SECONDS: Final = 65.0
+"""How long an unknown recipient counts: a minute, and what their clock and the way there may differ by."""
+KNOWN_SECONDS: Final = 30.0
+"""How long a known one does, from the begin of its session: never longer than it does for them."""
+_KEPT_SERVERS: Final = 10_000
+
+
 @dataclass(slots=True)
-class HarvestGuard:
+class _HarvestGuard:
     """What one process asked of gateways that block harvesters; lua/grant.lua does the same for all together.
 
     A gateway blocks a source for hours when so many recipients of a minute are unknown and are half of all it
@@ -279,7 +274,7 @@ class HarvestGuard:
                 domains.update(ask.domains)
         return any(len(domains) >= MANY_DOMAINS for domains in known)
 
-    def headroom(self, ask: Ask, *, most: int, now: float, known: bool = True) -> Headroom:
+    def headroom(self, ask: Ask, *, most: int, now: float, known: bool = True) -> _Headroom:
         """Return how many recipients may be asked for now, at a provider that blocks us after `most` unknown.
 
         `known`: it is known to block.
@@ -308,24 +303,24 @@ class HarvestGuard:
                     until = now + UNKNOWN_SECONDS
                     sessions[report.lease] = _GatewaySession(session.begun, until, known, unknown)
 
-    def _headroom_at(self, key: str, most: int, now: float) -> Headroom:
+    def _headroom_at(self, key: str, most: int, now: float) -> _Headroom:
         sessions = {
             name: session
             for name, session in self._sessions_by_key.pop(key, {}).items()
             if session.until > now
         }
         if not sessions:
-            return Headroom(most - 1, allowance=Allowance(most - 1, -1))
+            return _Headroom(most - 1, allowance=Allowance(most - 1, -1))
         self._sessions_by_key[key] = sessions
         known = sum(session.known for session in sessions.values() if session.begun + KNOWN_SECONDS > now)
         unknown = sum(session.unknown for session in sessions.values())
         ends = [session.until for session in sessions.values()]
         allowance = Allowance(most - 1 - unknown, known - unknown - 1)
         running = max(ends) - UNKNOWN_SECONDS > now
-        return Headroom(max(0, *allowance), min(ends) - now, running=running, allowance=allowance)
+        return _Headroom(max(0, *allowance), min(ends) - now, running=running, allowance=allowance)
 
 
-class MayAsk(Enum):
+class _MayAsk(Enum):
     """Whether a list may have another session."""
 
     YES = auto()
@@ -345,21 +340,25 @@ class _Tally:
     until: float = 0.0
 
 
+TALLY_SECONDS: Final = 300.0
+"""How long a tally outlives its last session: by then who held one has committed, and the database knows."""
+
+
 @dataclass(slots=True)
-class ListTallies:
+class _ListTallies:
     """What the lists of one process ask; lua/grant.lua does the same for all together."""
 
     _tallies: dict[str, _Tally] = field(default_factory=dict)
 
-    def may_ask(self, ask: Ask, now: float) -> MayAsk:
+    def may_ask(self, ask: Ask, now: float) -> _MayAsk:
         """Decide; `now` is of a clock that never jumps."""
         if ask.tally is None:
-            return MayAsk.YES
+            return _MayAsk.YES
         state = self._state_of(ask, ask.tally, now)
         if ask.tally.rule.stops(state.counts):
-            return MayAsk.STOPS
+            return _MayAsk.STOPS
         waits = ask.tally.rule.waits(state.counts, sum(state.in_flight.values()))
-        return MayAsk.WAITS if waits else MayAsk.YES
+        return _MayAsk.WAITS if waits else _MayAsk.YES
 
     def begin(self, ask: Ask, lease: str, recipients: int, now: float) -> None:
         """Count a session that begins."""
@@ -382,6 +381,11 @@ class ListTallies:
             state = self._tallies[tally_key(ask)] = _Tally(until=now + TALLY_SECONDS)
         state.counts = max(state.counts, tally.before, key=lambda counts: counts.asked)
         return state
+
+
+LEASE_PREFIX = "local."
+HELD = Grant(0, retry_after=HELD_SECONDS)
+"""The answer while an operator holds a provider: its addresses wait, and nobody has refused us."""
 
 
 class LocalThrottle(Throttle):
@@ -410,8 +414,8 @@ class LocalThrottle(Throttle):
         self._addresses: dict[str, _LimitState] = {}
         self._rate_states: dict[tuple[str, str], _LimitState] = {}
         self._stands_in = stands_in
-        self._harvest = HarvestGuard()
-        self._lists = ListTallies()
+        self._harvest = _HarvestGuard()
+        self._lists = _ListTallies()
 
     @override
     async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
@@ -475,13 +479,13 @@ class LocalThrottle(Throttle):
         if provider.blocked_until > now:
             return Grant(0, retry_after=provider.blocked_until - now, blocked=provider.held)
         may = self._lists.may_ask(ask, now)
-        if ask.tally is not None and may is MayAsk.STOPS:
+        if ask.tally is not None and may is _MayAsk.STOPS:
             return Grant(0, retry_after=ask.tally.rule.again, stopped=True)
         rate_state = self._rate_states.setdefault((destination(ask), ask.source), _LimitState())
         own_limit, address_limit = (
             one.share(self._config.processes) for one in (limits.provider, limits.address)
         )
-        if may is MayAsk.WAITS or provider.full(own_limit, now) or address.full(address_limit, now):
+        if may is _MayAsk.WAITS or provider.full(own_limit, now) or address.full(address_limit, now):
             return Grant(0, retry_after=self._config.busy_seconds, busy=True)
         limits = self._without_needless_care(ask, limits, provider)
         headroom = self._harvest_headroom(ask, limits, now)
@@ -519,14 +523,14 @@ class LocalThrottle(Throttle):
             state.leases[lease] = now + self._config.session_seconds
         return lease
 
-    def _harvest_headroom(self, ask: Ask, limits: Limits, now: float) -> Headroom:
+    def _harvest_headroom(self, ask: Ask, limits: Limits, now: float) -> _Headroom:
         if limits.careful:
             most = 1 + max(1, (limits.careful - 1) // self._config.processes)
             return self._harvest.headroom(ask, most=most, now=now, known=False)
         if not limits.harvest:
-            return Headroom(limits.recipients)
+            return _Headroom(limits.recipients)
         if self._stands_in:
-            return Headroom(0, opens_in=UNKNOWN_SECONDS)
+            return _Headroom(0, opens_in=UNKNOWN_SECONDS)
         return self._harvest.headroom(ask, most=limits.harvest, now=now)
 
 
@@ -535,7 +539,10 @@ def log_hold(ask: Ask) -> None:
     _log.warning("provider.refuses_us", provider=ask.provider, source=ask.source, held_s=HOLD_SECONDS)
 
 
-def _forget_idle(states: dict[K, _LimitState], now: float) -> None:
-    if len(states) > KEPT_STATES:
+_KEPT_STATES = 10_000
+
+
+def _forget_idle(states: dict[_K, _LimitState], now: float) -> None:
+    if len(states) > _KEPT_STATES:
         for key in [key for key, state in states.items() if state.idle(now)]:
             del states[key]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from math import ceil
 from typing import NamedTuple
 
 from redis.asyncio import Redis
 
-from mailsift.storage.redis.connection import PREFIX, RedisCircuitBreaker
+from mailsift.storage.redis.connection import PREFIX, RedisCircuitBreaker, script_text
 from mailsift.storage.shared_calls import SharedCalls
 
 _TOGETHER = 200
@@ -69,9 +68,7 @@ class RateLimit:
     def __init__(self, redis: Redis) -> None:
         """Take a client; the caller closes it."""
         self._redis = redis
-        self._script = redis.register_script(
-            files("mailsift.storage").joinpath("lua", "limit.lua").read_text(encoding="utf-8")
-        )
+        self._script = redis.register_script(script_text("limit"))
         self._breaker = RedisCircuitBreaker("The rate limit")
         self._calls = SharedCalls(self._decisions, most=_TOGETHER)
 

@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from math import inf
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -19,15 +18,13 @@ from typing_extensions import override
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.throttle import MANY_DOMAINS, Allowance, Ask, Grant, Report, SessionOutcome, Throttle
-from mailsift.storage.redis.connection import PREFIX, ClientError, RedisCircuitBreaker
+from mailsift.storage.redis.connection import PREFIX, ClientError, RedisCircuitBreaker, script_text
 from mailsift.storage.redis.local_throttle import (
     HELD,
     HOLD_SECONDS,
     JITTER,
     KNOWN_SECONDS,
-    LEARNED_SECONDS,
     LEASE_PREFIX,
-    LONGEST_HOLD,
     LONGEST_PENALTY,
     MOST_BLOCKS,
     PENALTY_SECONDS,
@@ -48,32 +45,35 @@ from mailsift.storage.redis.local_throttle import (
 
 _log = structlog.get_logger()
 
-STATE_KEY = f"{PREFIX}throttle:state:"
-SESSIONS_KEY = f"{PREFIX}throttle:sessions:"
-_HELD, _BUSY, _STOPPED = 1, 2, 3  # why lua/grant.lua denies
-LIST_KEY = f"{PREFIX}throttle:list:"
-ASKED_KEY = f"{PREFIX}throttle:asked:"
-DOMAINS_KEY = f"{PREFIX}throttle:domains:"
-SINCE_KEY = f"{PREFIX}throttle:since"
+_STATE_KEY = f"{PREFIX}throttle:state:"
+_SESSIONS_KEY = f"{PREFIX}throttle:sessions:"
+_LIST_KEY = f"{PREFIX}throttle:list:"
+_ASKED_KEY = f"{PREFIX}throttle:asked:"
+_DOMAINS_KEY = f"{PREFIX}throttle:domains:"
+_SINCE_KEY = f"{PREFIX}throttle:since"
 SEEN_KEY = f"{PREFIX}throttle:seen"
 MIX_KEY = f"{PREFIX}throttle:mix"
-ADDRESS_KEY = f"{PREFIX}throttle:address:"
-PACE_KEY = f"{PREFIX}throttle:pace:"
+_ADDRESS_KEY = f"{PREFIX}throttle:address:"
+_PACE_KEY = f"{PREFIX}throttle:pace:"
 _TYPES: Final = {
-    STATE_KEY: b"hash",
-    SESSIONS_KEY: b"zset",
-    ADDRESS_KEY: b"zset",
-    PACE_KEY: b"string",
-    LIST_KEY: b"hash",
-    ASKED_KEY: b"hash",
-    DOMAINS_KEY: b"set",
-    SINCE_KEY: b"string",
+    _STATE_KEY: b"hash",
+    _SESSIONS_KEY: b"zset",
+    _ADDRESS_KEY: b"zset",
+    _PACE_KEY: b"string",
+    _LIST_KEY: b"hash",
+    _ASKED_KEY: b"hash",
+    _DOMAINS_KEY: b"set",
+    _SINCE_KEY: b"string",
     SEEN_KEY: b"zset",
     MIX_KEY: b"hash",
 }
 KEPT_MIXES = 200  # providers x sources whose outcomes are counted: those with the most sessions
-MIX_SECONDS = 86_400.0  # then the counts start again
+_MIX_SECONDS = 86_400.0  # then the counts start again
+_LEARNED_SECONDS: Final = 86_400.0  # a slower rate is remembered after the last lesson
+_LONGEST_HOLD: Final = max(HOLD_SECONDS, LONGEST_PENALTY * (1 + JITTER))
+"""Nothing is closed for longer."""
 _OLDEST: Final = 1e9  # seconds; the age of a session that no server has heard of
+_HELD, _BUSY, _STOPPED = 1, 2, 3  # why lua/grant.lua denies
 
 
 class _Session(NamedTuple):
@@ -152,9 +152,9 @@ class RedisThrottle(Throttle):
             random=self._random,
             stands_in=f"{secrets.token_hex(8)}.",
         )
-        self._grant = redis.register_script(_script("grant"))
-        self._report = redis.register_script(_script("report"))
-        self._renew = redis.register_script(_script("renew"))
+        self._grant = redis.register_script(script_text("grant"))
+        self._report = redis.register_script(script_text("report"))
+        self._renew = redis.register_script(script_text("renew"))
         self._running: dict[str, _Session] = {}
         self._unheard: dict[str, tuple[Ask, float]] = {}  # over, as Redis may not know, and when it will
         self._is_gone = False
@@ -171,14 +171,14 @@ class RedisThrottle(Throttle):
             return await self._grant_without_redis(asks)
         name = f"{secrets.token_hex(8)}."
         limits = [limits_of(ask, self._row(ask.provider), self._config) for ask in asks]
-        keys = [SINCE_KEY]
+        keys = [_SINCE_KEY]
         for ask in asks:
             keys.extend((*_provider_keys(ask), *_address_keys(ask), *self._asked_keys(ask), _tally_key(ask)))
-            keys.extend(f"{DOMAINS_KEY}{server}" for server in server_keys(ask))
+            keys.extend(f"{_DOMAINS_KEY}{server}" for server in server_keys(ask))
         config = self._config
         head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
         args: list[str | float] = [*head, config.session_seconds, UNKNOWN_SECONDS, KNOWN_SECONDS]
-        args.extend((TALLY_SECONDS, MANY_DOMAINS, LONGEST_HOLD))
+        args.extend((TALLY_SECONDS, MANY_DOMAINS, _LONGEST_HOLD))
         for number, (ask, one) in enumerate(zip(asks, limits, strict=True)):
             args.extend((*_limit_arguments(one, number), one.harvest, ask.least, *_stop_arguments(ask)))
             args.extend((one.careful, config.booked_seconds(ask), " ".join(ask.domains)))
@@ -238,9 +238,9 @@ class RedisThrottle(Throttle):
             keys.extend(
                 (*_provider_keys(ask), _address_keys(ask)[0], *self._asked_keys(ask), _tally_key(ask))
             )
-        head = (self._now(), LEARNED_SECONDS, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
-        args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, MIX_SECONDS, UNKNOWN_SECONDS]
-        args.append(TALLY_SECONDS)
+        head = (self._now(), _LEARNED_SECONDS, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
+        args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, _MIX_SECONDS]
+        args.extend((UNKNOWN_SECONDS, TALLY_SECONDS))
         args.extend(value for report in reports for value in self._outcome_arguments(report))
         holds = await self._run(self._report, keys, args)
         for place in holds or ():
@@ -270,7 +270,7 @@ class RedisThrottle(Throttle):
         ended = dict(self._unheard)
         if not (self._running or ended):
             return True
-        keys = [SINCE_KEY]
+        keys = [_SINCE_KEY]
         args: list[str | float] = [self._now(), self._config.lease_seconds]
         for lease, one in self._running.items():
             keys.extend(self._renewed_keys(one.ask))
@@ -320,7 +320,7 @@ class RedisThrottle(Throttle):
     def _asked_keys(self, ask: Ask) -> Iterator[str]:
         """Yield the keys of what was asked where unknown recipients count."""
         row = self._config.edits.row(self._row(ask.provider), ask)
-        return (f"{ASKED_KEY}{place}" for place in gateway_keys(ask, known=row.harvest > 0))
+        return (f"{_ASKED_KEY}{place}" for place in gateway_keys(ask, known=row.harvest > 0))
 
     def _now(self) -> str:
         return "" if self._clock is None else f"{self._clock():.6f}"
@@ -333,7 +333,7 @@ class RedisThrottle(Throttle):
             report.outcome,
             row.rate,
             1 + JITTER * self._random.random(),
-            provider_source(ask),
+            _provider_source(ask),
         )
         session = self._running.pop(report.lease, None)
         yield from count_session(report, session.recipients) if session and session.is_counted else ("", "")
@@ -345,7 +345,7 @@ def _type_of(key: str) -> bytes:
     return next(kind for prefix, kind in _TYPES.items() if key.startswith(prefix))
 
 
-def provider_source(ask: Ask) -> str:
+def _provider_source(ask: Ask) -> str:
     """Name provider x source in keys."""
     return f"{ask.provider}:{ask.source}"
 
@@ -356,18 +356,14 @@ def _limit_arguments(limits: Limits, number: int) -> Iterator[float]:
     yield from (number, theirs.sessions, theirs.rate, theirs.burst)
 
 
-def _script(name: str) -> str:
-    return files("mailsift.storage").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
-
-
 def _provider_keys(ask: Ask) -> tuple[str, str]:
     """Return the keys of state and sessions of provider x source."""
-    return f"{STATE_KEY}{provider_source(ask)}", f"{SESSIONS_KEY}{provider_source(ask)}"
+    return f"{_STATE_KEY}{_provider_source(ask)}", f"{_SESSIONS_KEY}{_provider_source(ask)}"
 
 
 def _tally_key(ask: Ask) -> str:
     """Return the key of what a list asks there; where it is not counted one that is never touched."""
-    return f"{LIST_KEY}{tally_key(ask)}"
+    return f"{_LIST_KEY}{tally_key(ask)}"
 
 
 def _stop_arguments(ask: Ask) -> tuple[float, ...]:
@@ -380,7 +376,7 @@ def _stop_arguments(ask: Ask) -> tuple[float, ...]:
 def _address_keys(ask: Ask) -> tuple[str, str]:
     """Return the keys of sessions and rate of the destination."""
     where = destination(ask)
-    return f"{ADDRESS_KEY}{where}", f"{PACE_KEY}{where}:{ask.source}"
+    return f"{_ADDRESS_KEY}{where}", f"{_PACE_KEY}{where}:{ask.source}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,7 +445,7 @@ class ThrottleInspector:
         Raises:
             mailsift.storage.redis.connection.ClientError: Redis isn’t responding.
         """
-        key = f"{STATE_KEY}{provider}:{source}"
+        key = f"{_STATE_KEY}{provider}:{source}"
         return bool(await self._redis.hdel(key, *_LEARNED, "learned_at"))
 
     async def _states(
@@ -457,8 +453,8 @@ class ThrottleInspector:
     ) -> list[tuple[list[bytes | None], int]]:
         async with self._redis.pipeline(transaction=False) as pipe:
             for provider, source in places:
-                _ = pipe.hmget(f"{STATE_KEY}{provider}:{source}", _LEARNED_FIELDS)
-                _ = pipe.zcount(f"{SESSIONS_KEY}{provider}:{source}", now, "+inf")
+                _ = pipe.hmget(f"{_STATE_KEY}{provider}:{source}", _LEARNED_FIELDS)
+                _ = pipe.zcount(f"{_SESSIONS_KEY}{provider}:{source}", now, "+inf")
             found = await pipe.execute()
         return list(zip(found[::2], found[1::2], strict=True))
 

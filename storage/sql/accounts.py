@@ -130,16 +130,17 @@ _STEPS = text("""
     FROM known
 """)
 
-_DISMISS_STEP = text("""
-    UPDATE account SET steps_dismissed = array_append(steps_dismissed, :step)
-    WHERE id = :account_id AND NOT :step = ANY(steps_dismissed)
-""")
-
 
 async def steps_of(connection: Connection, account_id: UUID, *, days: int) -> StepsRow | None:
     """Return what is known of an account; new is what was made in the last `days`, or has no list."""
     row = (await connection.execute(_STEPS, {"account_id": account_id, "days": days})).mappings().first()
     return StepsRow(**{**row, "dismissed": tuple(row["dismissed"])}) if row else None
+
+
+_DISMISS_STEP = text("""
+    UPDATE account SET steps_dismissed = array_append(steps_dismissed, :step)
+    WHERE id = :account_id AND NOT :step = ANY(steps_dismissed)
+""")
 
 
 async def dismiss_step(connection: Connection, account_id: UUID, step: str) -> None:
@@ -184,16 +185,17 @@ _ADD_USAGE = text("""
         addresses = u.addresses + excluded.addresses, probes = u.probes + excluded.probes
 """)
 
-_USAGE_BY_DAY = text("""
-    SELECT day, mode, rows, addresses, probes FROM usage
-    WHERE account_id = :account_id AND day BETWEEN :first AND :last ORDER BY day, mode
-""")
-
 
 async def add_usage(connection: Connection, account_id: UUID, amounts: Mapping[str, Amounts]) -> None:
     """Add to what the account used today, by mode."""
     for mode, used in sorted(amounts.items()):
         await connection.execute(_ADD_USAGE, {"account_id": account_id, "mode": mode, **asdict(used)})
+
+
+_USAGE_BY_DAY = text("""
+    SELECT day, mode, rows, addresses, probes FROM usage
+    WHERE account_id = :account_id AND day BETWEEN :first AND :last ORDER BY day, mode
+""")
 
 
 async def usage_by_day(

@@ -29,11 +29,11 @@ JOB_CAP = 64
 """Chunks of one job that may be leased at once, everywhere."""
 LEASE_SECONDS: Final = 60.0
 """How long a lease lasts that nobody renews."""
-CLAIM_COST: Final = 500
+_CLAIM_COST: Final = 500
 """What a claim costs an account beside the addresses in it, in addresses: a list of one row is not free."""
 TURN_COST: Final = 50
 """What a turn at a provider costs there beside its recipients, in these: a session takes time by itself."""
-STRAY_SECONDS: Final = 60.0
+_STRAY_SECONDS: Final = 60.0
 """How long a chunk that a greylisting server expects from a source waits for a worker with that source."""
 WORKER_GONE: Final = "worker_gone"
 """Why addresses wait whose worker is not heard of any more: until its lease ends."""
@@ -303,8 +303,8 @@ def lease_values(terms: LeaseTerms, token: UUID | None = None) -> dict[str, obje
         "token": token,
         "sources": known,
         "subnets": sorted({subnet for source in known if (subnet := subnet_of(source))}),
-        "stray": STRAY_SECONDS,
-        "cost": CLAIM_COST,
+        "stray": _STRAY_SECONDS,
+        "cost": _CLAIM_COST,
         "turn_cost": TURN_COST,
         "triage_key": TRIAGE_KEY,
         "shared_keys": list(SHARED_KEYS),

@@ -46,11 +46,6 @@ _FAN_OUT = text("""
 """)
 
 
-_IS_ASKED_FOR = text("""
-    SELECT EXISTS (SELECT FROM endpoint WHERE account_id = :account_id AND enabled AND :type = ANY(types))
-""")
-
-
 async def insert_event(connection: Connection, row: EventRow, *, asked_only: bool = False) -> None:
     """Remember an event and one delivery for every enabled endpoint that wants it.
 
@@ -60,6 +55,11 @@ async def insert_event(connection: Connection, row: EventRow, *, asked_only: boo
     await remember_event(connection, row)
     values = asdict(row) | {"event_id": row.id, "asked_only": asked_only}
     await connection.execute(_FAN_OUT, values)
+
+
+_IS_ASKED_FOR = text("""
+    SELECT EXISTS (SELECT FROM endpoint WHERE account_id = :account_id AND enabled AND :type = ANY(types))
+""")
 
 
 async def is_asked_for(connection: Connection, account_id: UUID, type_: str) -> bool:
@@ -394,13 +394,6 @@ class NewAttempt:
     directive: str = ""
 
 
-_GIVE_BACK = text("""
-    UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at, finished_at = :finished_at,
-        attempts = attempts + :made, round = round + :made, lease_token = NULL, lease_until = NULL
-    WHERE id = :id AND state = 'delivering' AND lease_token = :token
-""")
-
-
 async def record_attempt(
     connection: Connection,
     claimed: ClaimedDelivery,
@@ -422,6 +415,13 @@ async def postpone(
     """Give back a delivery that was not attempted; None: it is skipped. False when the lease was lost."""
     state = "pending" if until else "skipped"
     return await _give_back(connection, claimed, state, again=until, now=now, made=0)
+
+
+_GIVE_BACK = text("""
+    UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at, finished_at = :finished_at,
+        attempts = attempts + :made, round = round + :made, lease_token = NULL, lease_until = NULL
+    WHERE id = :id AND state = 'delivering' AND lease_token = :token
+""")
 
 
 async def _give_back(

@@ -25,7 +25,7 @@ from mailsift.storage.states import ENDED, JobState, JobTransition
 
 SMALL_BYTES: Final = 256 * 1024
 """Lists up to this size are taken in before bigger ones."""
-STEP_COST: Final = 3_000
+_STEP_COST: Final = 3_000
 """What a step costs an account beside the list's size, in addresses validated: about what it takes in all
 processes, the database's and the reading one's, too."""
 CROWD: Final = 100
@@ -35,7 +35,7 @@ CROWD_PRICE: Final = 2
 list beside them has two thirds of the machine, not half of it."""
 STEP_TERMS: Final = {
     "small_bytes": SMALL_BYTES,
-    "cost": STEP_COST,
+    "cost": _STEP_COST,
     "crowd": CROWD,
     "crowd_price": CROWD_PRICE,
     # How long a step of a big job may take for each of what it costs, twice what it does alone: so long
@@ -818,7 +818,10 @@ SEARCH_NEWEST: Final = "-created"
 async def matching(
     connection: Connection, wanted: JobFilter, *, limit: int, offset: int = 0, sort: str = SEARCH_NEWEST
 ) -> Sequence[Row]:
-    """Return matching jobs with `account_name`; `sort`: one of ORDERS, descending with a minus before it."""
+    """Return matching jobs with `account_name`.
+
+    `sort` is one of SEARCH_ORDERS, descending with a minus before it.
+    """
     statement = _matching(select(job, account.c.name.label("account_name")), wanted)
     column = SEARCH_ORDERS[sort.removeprefix("-")]
     first, then = (
@@ -895,7 +898,7 @@ _EXPECT_BLOBS = text("""
 async def expect_blobs(connection: Connection, job_id: UUID, *, seconds: float) -> None:
     """Note that blobs of a job are about to be stored whose job must follow within so many seconds.
 
-    Where they are being deleted, it waits until that is noted; then `claim` says that it is too late.
+    Where they are being deleted, it waits until that is noted; then `claim_blobs` says that it is too late.
     """
     await connection.execute(_EXPECT_BLOBS, {"job_id": job_id, "seconds": seconds})
 

@@ -41,7 +41,7 @@ class ClaimedMail:
     tries: int
 
 
-def claim_cte(table: MailTable) -> str:
+def _claim_cte(table: MailTable) -> str:
     """Return the head of the statement that claims: `WITH taken AS (…)`, the mail that is due first.
 
     A try is counted when it begins, and the next one is set then: whoever dies leaves nothing to clean up.
@@ -75,8 +75,6 @@ async def record_try(
 
 
 _MAILS: Final = " UNION ALL ".join(f"SELECT state, tries, next_try_at FROM {one}" for one in MailTable)  # noqa: S608 - names of this module
-
-
 _HOW_TRIED: Final = {"sent": "sent", "lease": MAIL_LEASE_S, "waits": list(MAIL_RETRY_S)}
 
 # A mail that was sent keeps the time of its claim, plus the lease; one that waits, when it is tried again.
@@ -137,7 +135,7 @@ async def insert_notice(connection: Connection, new: NewNotice) -> bool:
 
 
 _CLAIM_NOTICE = text(f"""
-    {claim_cte(MailTable.NOTICES)}
+    {_claim_cte(MailTable.NOTICES)}
     SELECT taken.id, account.name AS account, account.zone, taken.kind, taken.subject_id, taken.since,
            taken.reason, taken.created_at, taken.tries, e.url, e.enabled,
            coalesce(e.failing_since = taken.since, false) AS failing,
@@ -145,17 +143,18 @@ _CLAIM_NOTICE = text(f"""
                  WHERE member.account_id = taken.account_id AND member.role = 'owner'
                  ORDER BY person.email) AS owners
     FROM taken JOIN account ON account.id = taken.account_id LEFT JOIN endpoint e ON e.id = taken.subject_id
-""")  # noqa: S608 - names of the module it comes from
-
-_PURGE_NOTICES = text("""
-    DELETE FROM notice WHERE state <> 'pending' AND created_at < :before AND NOT EXISTS (
-        SELECT FROM endpoint e WHERE e.id = subject_id AND e.failing_since = notice.since)
-""")
+""")  # noqa: S608 - names of this module
 
 
 async def claim_notice(connection: Connection, *, now: datetime, again: datetime) -> ClaimedNotice | None:
     """Take a notice that is due; `again` is when another may take it if nothing is heard of it."""
     return await row_as(ClaimedNotice, connection, _CLAIM_NOTICE, {"now": now, "again": again})
+
+
+_PURGE_NOTICES = text("""
+    DELETE FROM notice WHERE state <> 'pending' AND created_at < :before AND NOT EXISTS (
+        SELECT FROM endpoint e WHERE e.id = subject_id AND e.failing_since = notice.since)
+""")
 
 
 async def purge_notices(connection: Connection, *, before: datetime) -> None:
@@ -165,15 +164,16 @@ async def purge_notices(connection: Connection, *, before: datetime) -> None:
 
 _CHOSEN_MAIL = text("SELECT mail FROM member WHERE account_id = :account_id AND person_id = :person_id")
 
-_CHOOSE_MAIL = text("""
-    UPDATE member SET mail = :kinds WHERE account_id = :account_id AND person_id = :person_id
-""")
-
 
 async def chosen_mail(connection: Connection, account_id: UUID, person_id: UUID) -> list[str]:
     """Return what a member wants to hear of."""
     values = {"account_id": account_id, "person_id": person_id}
     return list((await connection.execute(_CHOSEN_MAIL, values)).scalar_one_or_none() or ())
+
+
+_CHOOSE_MAIL = text("""
+    UPDATE member SET mail = :kinds WHERE account_id = :account_id AND person_id = :person_id
+""")
 
 
 async def choose_mail(
@@ -214,17 +214,6 @@ class ClaimedJobMail(ClaimedMail):
     zone: str
 
 
-# In the transaction that ends the job: who is to be told is who wants it then. Who is removed at that moment
-# is waited for, and nobody any more.
-_REMEMBER_ENDED = text("""
-    INSERT INTO job_mail (job_id, person_id, kind, next_try_at)
-    SELECT job.id, member.person_id, :kind, job.finished_at
-    FROM job JOIN member ON member.account_id = job.account_id AND :kind = ANY(member.mail)
-    JOIN person ON person.id = member.person_id
-    WHERE job.id = :job_id FOR KEY SHARE OF person
-    ON CONFLICT DO NOTHING
-""")
-
 _IDLE = """
     job.state IN {claimable} AND (
         (job.started_at IS NULL AND job.created_at < :before)
@@ -251,23 +240,17 @@ _REMEMBER_WAITING, _REMEMBER_EXPIRING = (
     for kind, condition in (("waiting", _IDLE), ("expiring", _ENDS_SOON))
 )
 
-_CLAIM_JOB_MAIL = statement(f"""
-    {claim_cte(MailTable.JOB_MAIL)}
-    SELECT taken.id, taken.kind, taken.tries, person.email, job.id AS job_id,
-           coalesce(nullif(job.name, ''), job.source_name) AS name, account.name AS account,
-           job.total, job.processed, job.valid, job.risky, job.invalid, job.error_detail AS error,
-           (SELECT min(ready_at) FROM chunk
-            WHERE chunk.job_id = job.id AND state = 'ready' AND ready_at > :now) AS ready_at,
-           coalesce(nullif(person.zone, ''), account.zone) AS zone,
-           job.expires_at, EXISTS (
-               SELECT FROM schedule WHERE source_job_id = job.id AND enabled AND NOT fetches) AS repeated,
-           member.person_id IS NOT NULL AND (taken.kind <> 'waiting' OR ({_IDLE}))
-               AND (taken.kind <> 'expiring' OR job.expires_at > :now) AS is_wanted
-    FROM taken JOIN job ON job.id = taken.job_id JOIN account ON account.id = job.account_id
-    JOIN person ON person.id = taken.person_id
-    LEFT JOIN member ON member.account_id = job.account_id AND member.person_id = taken.person_id
-        AND taken.kind = ANY(member.mail)
-""")  # noqa: S608 - same
+
+# In the transaction that ends the job: who is to be told is who wants it then. Who is removed at that moment
+# is waited for, and nobody any more.
+_REMEMBER_ENDED = text("""
+    INSERT INTO job_mail (job_id, person_id, kind, next_try_at)
+    SELECT job.id, member.person_id, :kind, job.finished_at
+    FROM job JOIN member ON member.account_id = job.account_id AND :kind = ANY(member.mail)
+    JOIN person ON person.id = member.person_id
+    WHERE job.id = :job_id FOR KEY SHARE OF person
+    ON CONFLICT DO NOTHING
+""")
 
 
 async def remember_ended(connection: Connection, job_id: UUID, kind: str) -> None:
@@ -291,6 +274,25 @@ async def remember_expiring(
 ) -> None:
     """Put mail about jobs deleted before then into the outbox, once for each kept longer than `kept`."""
     await connection.execute(_REMEMBER_EXPIRING, {"now": now, "before": before, "kept": kept})
+
+
+_CLAIM_JOB_MAIL = statement(f"""
+    {_claim_cte(MailTable.JOB_MAIL)}
+    SELECT taken.id, taken.kind, taken.tries, person.email, job.id AS job_id,
+           coalesce(nullif(job.name, ''), job.source_name) AS name, account.name AS account,
+           job.total, job.processed, job.valid, job.risky, job.invalid, job.error_detail AS error,
+           (SELECT min(ready_at) FROM chunk
+            WHERE chunk.job_id = job.id AND state = 'ready' AND ready_at > :now) AS ready_at,
+           coalesce(nullif(person.zone, ''), account.zone) AS zone,
+           job.expires_at, EXISTS (
+               SELECT FROM schedule WHERE source_job_id = job.id AND enabled AND NOT fetches) AS repeated,
+           member.person_id IS NOT NULL AND (taken.kind <> 'waiting' OR ({_IDLE}))
+               AND (taken.kind <> 'expiring' OR job.expires_at > :now) AS is_wanted
+    FROM taken JOIN job ON job.id = taken.job_id JOIN account ON account.id = job.account_id
+    JOIN person ON person.id = taken.person_id
+    LEFT JOIN member ON member.account_id = job.account_id AND member.person_id = taken.person_id
+        AND taken.kind = ANY(member.mail)
+""")  # noqa: S608 - same
 
 
 async def claim_job_mail(

@@ -319,31 +319,14 @@ _ADD_RECEIVER = text("""
     INSERT INTO receiver (id, account_id, sender, name, secret, topic)
     VALUES (:id, :account_id, :sender, :name, :secret, :topic) RETURNING *
 """)
-_RECEIVERS_OF_ACCOUNT = text("SELECT * FROM receiver WHERE account_id = :account_id ORDER BY created_at, id")
-_RECEIVERS_BY_ID = text("SELECT * FROM receiver WHERE id = ANY(:ids)")
-_CHANGE_RECEIVER = text("UPDATE receiver SET secret = :secret, topic = :topic WHERE id = :id RETURNING *")
-_REMOVE_RECEIVER = text("DELETE FROM receiver WHERE id = :id AND account_id = :account_id")
-_COUNT_RECEIVED = text("""
-    UPDATE receiver SET taken = taken + :taken, refused = refused + :refused,
-        malformed = malformed + :malformed,
-        heard_at = CASE WHEN CAST(:heard AS boolean) THEN clock_timestamp() ELSE heard_at END
-    WHERE id = :id
-""")
-_USE_TOKEN_ONCE = text("""
-    INSERT INTO receiver_token (receiver_id, token)
-    SELECT id, :token FROM receiver WHERE id = :id FOR KEY SHARE ON CONFLICT DO NOTHING
-""")
-_TOKEN_USED_FOR = text(
-    "SELECT EXISTS (SELECT FROM receiver_token WHERE receiver_id = :id AND token = :token)"
-)
-_PURGE_RECEIVER_TOKENS = text(
-    "DELETE FROM receiver_token WHERE used_at < clock_timestamp() - interval '2 days'"
-)
 
 
 async def add_receiver(connection: Connection, row: NewReceiver) -> ReceiverRow:
     """Store a receiver."""
     return from_row(ReceiverRow, (await connection.execute(_ADD_RECEIVER, asdict(row))).mappings().one())
+
+
+_RECEIVERS_OF_ACCOUNT = text("SELECT * FROM receiver WHERE account_id = :account_id ORDER BY created_at, id")
 
 
 async def receivers_of_account(connection: Connection, account_id: UUID) -> Sequence[ReceiverRow]:
@@ -352,10 +335,16 @@ async def receivers_of_account(connection: Connection, account_id: UUID) -> Sequ
     return [from_row(ReceiverRow, row) for row in found.mappings()]
 
 
+_RECEIVERS_BY_ID = text("SELECT * FROM receiver WHERE id = ANY(:ids)")
+
+
 async def receivers_by_id(connection: Connection, ids: Collection[UUID]) -> Mapping[UUID, ReceiverRow]:
     """Return those of these receivers that exist, by id."""
     found = (await connection.execute(_RECEIVERS_BY_ID, {"ids": list(ids)})).mappings()
     return {row["id"]: from_row(ReceiverRow, row) for row in found}
+
+
+_CHANGE_RECEIVER = text("UPDATE receiver SET secret = :secret, topic = :topic WHERE id = :id RETURNING *")
 
 
 async def change_receiver(
@@ -366,11 +355,22 @@ async def change_receiver(
     return from_row(ReceiverRow, (await connection.execute(_CHANGE_RECEIVER, values)).mappings().one())
 
 
+_REMOVE_RECEIVER = text("DELETE FROM receiver WHERE id = :id AND account_id = :account_id")
+
+
 async def remove_receiver(connection: Connection, account_id: UUID, receiver_id: UUID) -> bool:
     """Delete a receiver; what it brought stays."""
     return (
         await connection.execute(_REMOVE_RECEIVER, {"id": receiver_id, "account_id": account_id})
     ).rowcount == 1
+
+
+_COUNT_RECEIVED = text("""
+    UPDATE receiver SET taken = taken + :taken, refused = refused + :refused,
+        malformed = malformed + :malformed,
+        heard_at = CASE WHEN CAST(:heard AS boolean) THEN clock_timestamp() ELSE heard_at END
+    WHERE id = :id
+""")
 
 
 async def count_received(
@@ -381,6 +381,17 @@ async def count_received(
     await connection.execute(_COUNT_RECEIVED, {"id": receiver_id, **values})
 
 
+_USE_TOKEN_ONCE = text("""
+    INSERT INTO receiver_token (receiver_id, token)
+    SELECT id, :token FROM receiver WHERE id = :id FOR KEY SHARE ON CONFLICT DO NOTHING
+""")
+
+
+_TOKEN_USED_FOR = text(
+    "SELECT EXISTS (SELECT FROM receiver_token WHERE receiver_id = :id AND token = :token)"
+)
+
+
 async def use_token_once(connection: Connection, receiver_id: UUID, token: bytes, tied: bytes) -> bool:
     """Take a token for one body (`tied`: digest of both); False for another, or with no receiver."""
     values = {"id": receiver_id, "token": token}
@@ -388,6 +399,11 @@ async def use_token_once(connection: Connection, receiver_id: UUID, token: bytes
         await connection.execute(_USE_TOKEN_ONCE, {"id": receiver_id, "token": tied})
         return True
     return bool((await connection.execute(_TOKEN_USED_FOR, {"id": receiver_id, "token": tied})).scalar_one())
+
+
+_PURGE_RECEIVER_TOKENS = text(
+    "DELETE FROM receiver_token WHERE used_at < clock_timestamp() - interval '2 days'"
+)
 
 
 async def purge_receiver_tokens(connection: Connection) -> None:

@@ -161,29 +161,6 @@ _PUT_FACTOR = text("""
     RETURNING person_id
 """)
 
-_GET_FACTOR = text("""
-    SELECT secret, cardinality(recovery) AS recovery_left, confirmed_at FROM second_factor
-    WHERE person_id = :person_id
-""")
-
-_CONFIRM_FACTOR = text("""
-    UPDATE second_factor SET confirmed_at = :now, recovery = :recovery, last_step = :step
-    WHERE person_id = :person_id AND confirmed_at IS NULL AND secret = :secret
-""")
-
-# Of two who come with one code, one gets in.
-_USE_ONE_TIME_CODE = text("""
-    UPDATE second_factor SET last_step = :step
-    WHERE person_id = :person_id AND confirmed_at IS NOT NULL AND secret = :secret AND last_step < :step
-""")
-
-_USE_RECOVERY_CODE = text("""
-    UPDATE second_factor SET recovery = array_remove(recovery, :digest)
-    WHERE person_id = :person_id AND confirmed_at IS NOT NULL AND :digest = ANY(recovery)
-""")
-
-_DELETE_FACTOR = text("DELETE FROM second_factor WHERE person_id = :person_id")
-
 
 async def put_second_factor(connection: Connection, person_id: UUID, secret: bytes) -> bool:
     """Note a secret that is to be confirmed; False when a confirmed one is there already."""
@@ -191,9 +168,21 @@ async def put_second_factor(connection: Connection, person_id: UUID, secret: byt
     return (await connection.execute(_PUT_FACTOR, values)).first() is not None
 
 
+_GET_FACTOR = text("""
+    SELECT secret, cardinality(recovery) AS recovery_left, confirmed_at FROM second_factor
+    WHERE person_id = :person_id
+""")
+
+
 async def get_second_factor(connection: Connection, person_id: UUID) -> SecondFactorRow | None:
     """Return the person's second factor."""
     return await row_as(SecondFactorRow, connection, _GET_FACTOR, {"person_id": person_id})
+
+
+_CONFIRM_FACTOR = text("""
+    UPDATE second_factor SET confirmed_at = :now, recovery = :recovery, last_step = :step
+    WHERE person_id = :person_id AND confirmed_at IS NULL AND secret = :secret
+""")
 
 
 async def confirm_second_factor(
@@ -210,16 +199,32 @@ async def confirm_second_factor(
     return (await connection.execute(_CONFIRM_FACTOR, values)).rowcount == 1
 
 
+# Of two who come with one code, one gets in.
+_USE_ONE_TIME_CODE = text("""
+    UPDATE second_factor SET last_step = :step
+    WHERE person_id = :person_id AND confirmed_at IS NOT NULL AND secret = :secret AND last_step < :step
+""")
+
+
 async def use_one_time_code(connection: Connection, person_id: UUID, secret: bytes, step: int) -> bool:
     """Use the code of a step; False when that or a later one was used, or another secret guards by now."""
     values = {"person_id": person_id, "secret": secret, "step": step}
     return (await connection.execute(_USE_ONE_TIME_CODE, values)).rowcount == 1
 
 
+_USE_RECOVERY_CODE = text("""
+    UPDATE second_factor SET recovery = array_remove(recovery, :digest)
+    WHERE person_id = :person_id AND confirmed_at IS NOT NULL AND :digest = ANY(recovery)
+""")
+
+
 async def use_recovery_code(connection: Connection, person_id: UUID, digest: bytes) -> bool:
     """Use up a recovery code; False when there is no such one."""
     values = {"person_id": person_id, "digest": digest}
     return (await connection.execute(_USE_RECOVERY_CODE, values)).rowcount == 1
+
+
+_DELETE_FACTOR = text("DELETE FROM second_factor WHERE person_id = :person_id")
 
 
 async def delete_second_factor(connection: Connection, person_id: UUID) -> bool:
@@ -245,26 +250,6 @@ class SsoSessionRow:
 
 _PERSON_OF_IDENTITY = text("SELECT person_id FROM sso_identity WHERE issuer = :issuer AND subject = :subject")
 
-_LINK_IDENTITY = text("""
-    INSERT INTO sso_identity (issuer, subject, person_id) VALUES (:issuer, :subject, :person_id)
-    ON CONFLICT DO NOTHING RETURNING person_id
-""")
-
-_INSERT_SSO_SESSION = text("""
-    INSERT INTO sso_session (session_id, person_id, issuer, subject, tokens, asked_at, known_at)
-    VALUES (:session_id, :person_id, :issuer, :subject, :tokens, :known_at, :known_at)
-""")
-
-# Of many requests of one session one asks; who dies over it leaves the next to ask again.
-_CLAIM_SSO_SESSION = text("""
-    UPDATE sso_session SET asked_at = :now WHERE session_id = :session_id AND asked_at <= :before
-    RETURNING session_id, person_id, issuer, subject, tokens, known_at
-""")
-
-_RENEW_SSO_SESSION = text(
-    "UPDATE sso_session SET tokens = :tokens, known_at = :now WHERE session_id = :session_id"
-)
-
 
 async def person_of_identity(connection: Connection, issuer: str, subject: str) -> UUID | None:
     """Return whose identity this is."""
@@ -274,15 +259,34 @@ async def person_of_identity(connection: Connection, issuer: str, subject: str) 
     return found
 
 
+_LINK_IDENTITY = text("""
+    INSERT INTO sso_identity (issuer, subject, person_id) VALUES (:issuer, :subject, :person_id)
+    ON CONFLICT DO NOTHING RETURNING person_id
+""")
+
+
 async def link_identity(connection: Connection, issuer: str, subject: str, person_id: UUID) -> bool:
     """Make it the identity of a person; False when they have another one at this provider."""
     values = {"issuer": issuer, "subject": subject, "person_id": person_id}
     return (await connection.execute(_LINK_IDENTITY, values)).first() is not None
 
 
+_INSERT_SSO_SESSION = text("""
+    INSERT INTO sso_session (session_id, person_id, issuer, subject, tokens, asked_at, known_at)
+    VALUES (:session_id, :person_id, :issuer, :subject, :tokens, :known_at, :known_at)
+""")
+
+
 async def insert_sso_session(connection: Connection, new: SsoSessionRow) -> None:
     """Note that the provider has opened this session."""
     await connection.execute(_INSERT_SSO_SESSION, asdict(new))
+
+
+# Of many requests of one session one asks; who dies over it leaves the next to ask again.
+_CLAIM_SSO_SESSION = text("""
+    UPDATE sso_session SET asked_at = :now WHERE session_id = :session_id AND asked_at <= :before
+    RETURNING session_id, person_id, issuer, subject, tokens, known_at
+""")
 
 
 async def claim_sso_session(
@@ -291,6 +295,11 @@ async def claim_sso_session(
     """Take the asking about a session that was last asked about before then; None: another one does."""
     values = {"session_id": session_id, "now": now, "before": before}
     return await row_as(SsoSessionRow, connection, _CLAIM_SSO_SESSION, values)
+
+
+_RENEW_SSO_SESSION = text(
+    "UPDATE sso_session SET tokens = :tokens, known_at = :now WHERE session_id = :session_id"
+)
 
 
 async def renew_sso_session(
@@ -348,6 +357,12 @@ class LinkTerms:
     operator: bool = False
 
 
+async def insert_session(connection: Connection, new: NewSession) -> None:
+    """Insert a session, and forget those that have ended by themselves."""
+    await connection.execute(delete(session).where(session.c.expires_at < new.created_at))
+    await connection.execute(insert(session).values(asdict(new)))
+
+
 _FIND_SESSION = text("""
     SELECT p.id AS person_id, p.email, p.operator, a.id AS account_id, a.name AS account_name,
            m.role, s.seen_at, sso.asked_at AS sso_asked_at,
@@ -359,12 +374,6 @@ _FIND_SESSION = text("""
     JOIN member m ON m.account_id = s.account_id AND m.person_id = s.person_id
     WHERE s.id = :id AND s.expires_at > :now AND s.seen_at > :idle_since
 """)
-
-
-async def insert_session(connection: Connection, new: NewSession) -> None:
-    """Insert a session, and forget those that have ended by themselves."""
-    await connection.execute(delete(session).where(session.c.expires_at < new.created_at))
-    await connection.execute(insert(session).values(asdict(new)))
 
 
 async def find_session(
@@ -527,16 +536,12 @@ class AuditFilter:
 
 NO_FILTER: Final = AuditFilter()
 
+
 # The detail is bound as text: what the driver makes of a mapping is its business.
 _AUDIT = text("""
     INSERT INTO audit (account_id, actor, action, subject, detail)
     VALUES (:account_id, :actor, :action, :subject, CAST(:detail AS jsonb))
     RETURNING id, at
-""")
-
-_LIST_NAMED = text("""
-    SELECT coalesce(nullif(name, ''), source_name) AS list, options->>'mode' AS mode, addresses
-    FROM job WHERE id = :id AND account_id = :account_id
 """)
 
 
@@ -569,6 +574,12 @@ async def audit_operation(
 ) -> None:
     """Write down what was done to the installation, or to a person of any account: operators read it."""
     await audit(connection, None, actor, action, subject, **detail)
+
+
+_LIST_NAMED = text("""
+    SELECT coalesce(nullif(name, ''), source_name) AS list, options->>'mode' AS mode, addresses
+    FROM job WHERE id = :id AND account_id = :account_id
+""")
 
 
 async def list_named(connection: Connection, account_id: UUID, job_id: str) -> dict[str, Any]:

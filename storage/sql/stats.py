@@ -314,6 +314,14 @@ _TODAY = text("""
 """)
 
 
+_LIMIT_TIME = text("SELECT set_config('statement_timeout', :ms, true)")
+
+
+async def limit_time(connection: Connection, seconds: float) -> None:
+    """Let no statement of this transaction take longer."""
+    await connection.execute(_LIMIT_TIME, {"ms": str(int(seconds * 1000))})
+
+
 async def snapshot(
     connection: Connection,
     *,
@@ -359,14 +367,6 @@ async def _chunk_levels(connection: Connection, job_cap: int) -> list[ChunkLevel
         "slow": SLOW_KEY,
     }
     return await rows_as(ChunkLevel, connection, _CHUNKS, values)
-
-
-_LIMIT_TIME = text("SELECT set_config('statement_timeout', :ms, true)")
-
-
-async def limit_time(connection: Connection, seconds: float) -> None:
-    """Let no statement of this transaction take longer."""
-    await connection.execute(_LIMIT_TIME, {"ms": str(int(seconds * 1000))})
 
 
 async def outbox(connection: Connection) -> Outbox:
@@ -454,6 +454,29 @@ async def backlogs(
 ) -> Sequence[KeyBacklog]:
     """Return open chunks by throttle key (of one job, or of all that have not ended), the fullest first."""
     return await rows_as(KeyBacklog, connection, _BACKLOGS, {"job_id": job_id, "limit": limit})
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedWait:
+    """Addresses that wait, why, and until when the first of them does."""
+
+    reason: str
+    addresses: int
+    until: datetime
+
+
+_WAITS = statement("""
+    SELECT c.waits_for AS reason, sum(c.addresses)::bigint AS addresses, min(c.ready_at) AS until
+    FROM chunk c JOIN job j ON j.id = c.job_id
+    WHERE c.state = 'ready' AND c.waits_for <> '' AND c.ready_at > clock_timestamp() AND j.state IN {worked}
+      AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
+    GROUP BY c.waits_for ORDER BY until
+""")
+
+
+async def waits(connection: Connection, job_id: UUID | None = None) -> list[ObservedWait]:
+    """Return what waits of a job, or of all of them; what goes on first comes first."""
+    return await rows_as(ObservedWait, connection, _WAITS, {"job_id": job_id})
 
 
 @dataclass(frozen=True, slots=True)
@@ -587,7 +610,6 @@ async def claimable(connection: Connection, *, most: int) -> int:
 
 _RATE_MINUTES: Final = 5
 """How far back the rate of the installation looks."""
-
 
 # The minute that runs counts for as much of it as is over.
 _RATE = text("""
@@ -829,29 +851,6 @@ async def chunk_history(connection: Connection, job_id: UUID, *, limit: int) -> 
     row = (await connection.execute(_CHUNK_HISTORY, {"job_id": job_id})).mappings().one()
     failures = await rows_as(Failure, connection, _FAILURES, {"job_id": job_id, "limit": limit})
     return ChunkHistory(**row, failures=failures)
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedWait:
-    """Addresses that wait, why, and until when the first of them does."""
-
-    reason: str
-    addresses: int
-    until: datetime
-
-
-_WAITS = statement("""
-    SELECT c.waits_for AS reason, sum(c.addresses)::bigint AS addresses, min(c.ready_at) AS until
-    FROM chunk c JOIN job j ON j.id = c.job_id
-    WHERE c.state = 'ready' AND c.waits_for <> '' AND c.ready_at > clock_timestamp() AND j.state IN {worked}
-      AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
-    GROUP BY c.waits_for ORDER BY until
-""")
-
-
-async def waits(connection: Connection, job_id: UUID | None = None) -> list[ObservedWait]:
-    """Return what waits of a job, or of all of them; what goes on first comes first."""
-    return await rows_as(ObservedWait, connection, _WAITS, {"job_id": job_id})
 
 
 @dataclass(frozen=True, slots=True)

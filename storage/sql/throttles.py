@@ -1,8 +1,8 @@
 """Whom is asked how fast, and from where, in SQL: what every process knows of that within seconds.
 
-Operators edit limits and hold providers. A source rests at a provider while its budget there is used up. The
-ledger has what each source asked of each provider by hour, and what its name is worth there for it; a source
-that is listed somewhere is held. Domains that do not want to be asked have opted out.
+Operators edit limits and hold providers. A source rests at a provider while its budget there is used up, and
+is held while a block list has it. The ledger has what each source asked of each provider by hour, and what
+its name is worth there for it. Domains that do not want to be asked have opted out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ EDITS_REFRESH_SECONDS: Final = 2.0
 KNOWN_SECONDS: Final = 1.5 * EDITS_REFRESH_SECONDS  # by then every process knows of an edit
 HELD_SECONDS: Final = 30.0  # when to ask again while a provider is held
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ async def keep_edits_refreshed(database: Database, book: EditBook) -> AsyncItera
                 book.learn(await edits(connection), await steps(connection))
         except (MailsiftError, DatabaseError) as error:
             if known:
-                log.warning("The throttle's edits cannot be read: %s", type(error).__name__)
+                _log.warning("The throttle's edits cannot be read: %s", type(error).__name__)
             known = False
         else:
             known = True
@@ -350,8 +350,8 @@ async def purge_rests(connection: Connection) -> None:
     await connection.execute(_PURGE_RESTS)
 
 
-LEDGER_FLUSH_SECONDS: Final = 5.0
-LEDGER_KEPT_DAYS: Final = 90
+_LEDGER_FLUSH_SECONDS: Final = 5.0
+_LEDGER_KEPT_DAYS: Final = 90
 OTHER_PROVIDERS: Final = "other"
 """All providers outside the table together: their keys are domains of customers' mail hosts."""
 
@@ -401,7 +401,7 @@ class LedgerBook:
 async def keep_ledger_written(database: Database, book: LedgerBook) -> AsyncIterator[None]:
     """Write the book down every few seconds and at the end of the block."""
     try:
-        async with repeating(lambda: book.flush(database), every=LEDGER_FLUSH_SECONDS, task="ledger"):
+        async with repeating(lambda: book.flush(database), every=_LEDGER_FLUSH_SECONDS, task="ledger"):
             yield
     finally:
         await book.flush(database)
@@ -492,10 +492,10 @@ _PURGE_LEDGER = text(
 
 async def purge_ledger(connection: Connection) -> None:
     """Forget hours that are long over."""
-    await connection.execute(_PURGE_LEDGER, {"days": LEDGER_KEPT_DAYS})
+    await connection.execute(_PURGE_LEDGER, {"days": _LEDGER_KEPT_DAYS})
 
 
-LISTING_WATCH: Final = "block lists"
+_LISTING_WATCH: Final = "block lists"
 """Who holds a source that is listed: what operators hold is theirs to let go of."""
 
 
@@ -551,16 +551,16 @@ async def hold_while_listed(connection: Connection, source: str, zones: Sequence
     holder = (await connection.execute(_HOLDER, {"source": source})).scalar()
     if listed and holder is None:
         note = f"listed in {', '.join(listed)}"
-        edit = ThrottleEdit(ANY_PROVIDER, source, note=note, edited_by=LISTING_WATCH)
+        edit = ThrottleEdit(ANY_PROVIDER, source, note=note, edited_by=_LISTING_WATCH)
         await hold(connection, edit, seconds=0)
         return "held"
-    if not listed and holder == LISTING_WATCH:
-        await let_go(connection, provider=ANY_PROVIDER, source=source, edited_by=LISTING_WATCH)
+    if not listed and holder == _LISTING_WATCH:
+        await let_go(connection, provider=ANY_PROVIDER, source=source, edited_by=_LISTING_WATCH)
         return "let go"
     return ""
 
 
-OPT_OUTS_REFRESH_SECONDS: Final = 5.0
+_OPT_OUTS_REFRESH_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -608,8 +608,8 @@ async def keep_opt_outs_refreshed(database: Database, book: OptOuts) -> AsyncIte
         try:
             book.learn(one.domain for one in await database.run(opted_out))
         except (MailsiftError, DatabaseError) as error:
-            log.debug("The opt-outs cannot be read: %s", type(error).__name__)
+            _log.debug("The opt-outs cannot be read: %s", type(error).__name__)
 
     await refresh()
-    async with repeating(refresh, every=OPT_OUTS_REFRESH_SECONDS, task="opt_outs"):
+    async with repeating(refresh, every=_OPT_OUTS_REFRESH_SECONDS, task="opt_outs"):
         yield

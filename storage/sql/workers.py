@@ -191,13 +191,13 @@ async def report_exit(connection: Connection, owner: str) -> None:
     await connection.execute(_REPORT_EXIT, {"owner": owner})
 
 
-_CLAIMING = statement("SELECT host, pid FROM worker WHERE {live_worker} AND slots > 0")
-
-
 async def known(connection: Connection) -> Sequence[Worker]:
     """Return the processes that did not say goodbye, those that are gone last."""
     rows = await connection.execute(_LIST, {"limit": _MOST_LISTED})
     return [from_row(Worker, row, health=ProcessHealth.load(row["health"])) for row in rows.mappings()]
+
+
+_CLAIMING = statement("SELECT host, pid FROM worker WHERE {live_worker} AND slots > 0")
 
 
 def claiming(url: str) -> list[tuple[str, int]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -19,6 +21,7 @@ from mailsift.storage.redis.connection import broker_keys
 from mailsift.storage.states import JobState
 from tests.support.child_processes import start_service
 from tests.support.installation import ended, settings_for, until
+from tests.support.servers import RedisServer
 from tests.support.workers import kill_group, workers
 
 COUNT = {
@@ -80,6 +83,42 @@ async def test_a_worker_that_waits_for_redis_ends_with_the_command_that_started_
             await until(has_ended, within=30)
         finally:
             kill_group(shell.pid)
+
+
+async def test_a_worker_says_now_and_then_that_redis_takes_nothing(
+    tmp_path: Path, database_url: str, redis_server: RedisServer
+) -> None:
+    """It answers, so the library asked again at once, and wrote seven lines a second."""
+    url, log = redis_server.url, tmp_path / "worker.log"
+    settings = settings_for(tmp_path / "home", database_url=database_url, redis_url=url, sandbox={})
+
+    def refusals() -> list[datetime]:
+        said = [json.loads(line) for line in log.read_text().splitlines() if "Cannot connect" in line]
+        return [datetime.fromisoformat(line["timestamp"]) for line in said]
+
+    async def is_connected() -> bool:
+        return bool(client.exists("ms:celery:_kombu.binding.mailsift"))
+
+    async def was_refused_again() -> bool:
+        return len(refusals()) >= 3
+
+    async def takes_wake_ups() -> bool:
+        return not client.llen("ms:celery:mailsift")
+
+    with (
+        redis.Redis.from_url(url) as client,
+        workers(settings, 1, log) as group,
+        closing(make_app(url)) as app,
+    ):
+        await until(is_connected, within=60)
+        client.replicaof("127.0.0.1", 1)
+        await until(was_refused_again, within=60)
+        client.replicaof("NO", "ONE")
+        send_wake_ups(app, 1)
+        await until(takes_wake_ups, within=60)
+        assert group.all_alive
+    times = refusals()
+    assert min(later - one for one, later in pairwise(times)) > timedelta(seconds=1)
 
 
 NAMES = (
