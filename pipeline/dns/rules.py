@@ -12,8 +12,9 @@ from typing import Final, NamedTuple
 from mailsift.pipeline.facts import DomainState, MxHost
 from mailsift.pipeline.guard import AddressGuard
 
-_MAX_EXCHANGERS = 10
+MAX_EXCHANGERS = 10
 MAX_ADDRESSES = 3
+"""Exchangers tried for a domain and addresses tried for an exchanger: no more are kept."""
 
 Exchangers = tuple[tuple[int, str], ...]
 """(preference, name) of mail exchangers; "" is the root."""
@@ -175,7 +176,7 @@ def usable_exchangers(records: Exchangers) -> Exchangers:
     for preference, name in sorted(records, key=_preference):
         if host := _exchanger(name):
             chosen.setdefault(host, (preference, host))
-        if len(chosen) == _MAX_EXCHANGERS:
+        if len(chosen) == MAX_EXCHANGERS:
             break
     return tuple(chosen.values())
 
@@ -232,7 +233,7 @@ def interpret_exchangers(
     failed = next((answer for answer in answers if answer.outcome is FAILED), None)
     if failed:
         return DomainResolution(DomainState.UNAVAILABLE, detail=f"address of the MX: {failed.detail}")
-    if len(chosen) == _MAX_EXCHANGERS:  # there may be more
+    if len(chosen) == MAX_EXCHANGERS:  # there may be more
         return DomainResolution(DomainState.UNAVAILABLE, detail="more mail servers than are looked up")
     if any(answer.outcome is FOUND for answer in answers):
         return DomainResolution(DomainState.UNROUTABLE, ttl=ttl, detail="MX only at non-public addresses")

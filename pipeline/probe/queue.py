@@ -10,15 +10,12 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Final, NamedTuple
 
+from mailsift.pipeline.dns.rules import MAX_ADDRESSES, MAX_EXCHANGERS
 from mailsift.pipeline.facts import CatchAllFact, DomainFact, Known, MailboxFact, Wait
 from mailsift.pipeline.probe.config import Source
 from mailsift.pipeline.probe.session import DomainRecipients, Peer
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.throttle import MANY_ADDRESSES, MANY_DOMAINS, Ask
-
-MAX_HOSTS: Final = 10
-MAX_ADDRESSES: Final = 3
-"""Exchangers tried for a domain and addresses tried for an exchanger."""
 
 MIN_REFUSED: Final = 3
 """Refused mailboxes, random ones among them, from which on refusals are checked by asking a witness."""
@@ -53,7 +50,7 @@ def peers_of(fact: DomainFact, source: Source, allows: Callable[[str], bool]) ->
     """Return where to dial, best first: addresses that are allowed and of the source's family."""
     return [
         Peer(host.name, address, host.preference)
-        for host in fact.hosts[:MAX_HOSTS]
+        for host in fact.hosts[:MAX_EXCHANGERS]
         for address in host.addresses[:MAX_ADDRESSES]
         if allows(address) and source.reaches(address)
     ]
@@ -395,7 +392,7 @@ class ProbeQueue:
         self, target: ProbeTarget, source: Source, row: Provider, allows: Callable[[str], bool]
     ) -> RouteQueue:
         """Return the queue of the target's route and source."""
-        hosts = tuple(host.name for host in target.fact.hosts[:MAX_HOSTS])
+        hosts = tuple(host.name for host in target.fact.hosts[:MAX_EXCHANGERS])
         route = self.routes.get((source.label, hosts))
         if route is None:
             key = row.key, source.identity

@@ -352,7 +352,7 @@ async def purge_rests(connection: Connection) -> None:
 
 _LEDGER_FLUSH_SECONDS: Final = 5.0
 _LEDGER_KEPT_DAYS: Final = 90
-OTHER_PROVIDERS: Final = "other"
+OTHERS_IN_LEDGER: Final = "other"
 """All providers outside the table together: their keys are domains of customers' mail hosts."""
 
 LedgerPlace = tuple[str, str]
@@ -373,7 +373,7 @@ class LedgerBook:
         """Add what these sessions amount to."""
         for report in reports:
             if report.ledger.counts:
-                provider = report.ask.provider if self._knows(report.ask.provider) else OTHER_PROVIDERS
+                provider = report.ask.provider if self._knows(report.ask.provider) else OTHERS_IN_LEDGER
                 self._add((provider, report.ask.source), report.ledger)
 
     def drain(self) -> dict[LedgerPlace, LedgerCounts]:
@@ -445,7 +445,7 @@ async def write_ledger(
             await connection.execute(
                 _ADD_TO_LEDGER, values | {"kind": kind.value, "count": counts[key].of(kind)}
             )
-        if key[0] != OTHER_PROVIDERS:
+        if key[0] != OTHERS_IN_LEDGER:
             await connection.execute(_MEET, values)
             row = (await connection.execute(_LOCK_STANDING, values)).mappings().one()
             highest = highest_step(row_of(key[0]))

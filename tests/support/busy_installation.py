@@ -168,5 +168,5 @@ async def write_ledger(settings: Settings) -> None:
     )
     async with transaction(settings) as connection:
         await throttles.write_ledger(
-            connection, {("google", "192.0.2.1"): counts, (throttles.OTHER_PROVIDERS, ""): counts}
+            connection, {("google", "192.0.2.1"): counts, (throttles.OTHERS_IN_LEDGER, ""): counts}
         )

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mailsift.pipeline.dns.rules import MAX_EXCHANGERS
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
 from mailsift.pipeline.probe.cache import (
@@ -32,7 +33,6 @@ from mailsift.pipeline.probe.config import (
     subnet_of,
 )
 from mailsift.pipeline.probe.queue import (
-    MAX_HOSTS,
     CatchAllState,
     LearnedLimits,
     ProbeQueue,
@@ -150,8 +150,8 @@ def test_only_allowed_addresses_of_the_right_family_are_dialled_and_not_too_many
     fact = routed("a.test", *((f"mx{n}.test", ("192.0.2.1", "2001:db8::1", "10.0.0.1")) for n in range(20)))
     four = parse_source("192.0.2.9", helo_name="p.test")
     peers = peers_of(fact, four, lambda address: not address.startswith("10."))
-    assert [peer.address for peer in peers] == ["192.0.2.1"] * MAX_HOSTS
-    assert len(peers_of(fact, HERE, lambda _: True)) == 3 * MAX_HOSTS
+    assert [peer.address for peer in peers] == ["192.0.2.1"] * MAX_EXCHANGERS
+    assert len(peers_of(fact, HERE, lambda _: True)) == 3 * MAX_EXCHANGERS
 
 
 @given(st.text())
