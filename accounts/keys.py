@@ -67,7 +67,7 @@ class KeyKind:
 
 
 _ORDINARY: Final = KeyKind()
-KINDS: Final[Mapping[str, KeyKind]] = {
+_KINDS: Final[Mapping[str, KeyKind]] = {
     kind.prefix: kind
     for test in (False, True)
     for kind in (*(KeyKind(test, door) for door in (None, *Door)), KeyKind(test, public=True))
@@ -75,7 +75,7 @@ KINDS: Final[Mapping[str, KeyKind]] = {
 """By prefix."""
 _DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _RANDOM, _CHECK = 32, 6
-_SHAPE = re.compile(rf"(?:{'|'.join(KINDS)})[0-9A-Za-z]{{{_RANDOM + _CHECK}}}", re.ASCII)
+_SHAPE = re.compile(rf"(?:{'|'.join(_KINDS)})[0-9A-Za-z]{{{_RANDOM + _CHECK}}}", re.ASCII)
 _SHORTEST_PEPPER = 16
 
 
@@ -474,7 +474,7 @@ def hint(key: str) -> str:
 
 def kind_of(key: str) -> KeyKind:
     """Return the kind of a key, or of the key whose hint this is."""
-    return KINDS[key[: key.rindex("_") + 1]]
+    return _KINDS[key[: key.rindex("_") + 1]]
 
 
 def hashed(key: str, pepper: Pepper) -> bytes:

@@ -32,7 +32,7 @@ from mailsift.storage.redis.rate_limit import RateLimit, Zone, whole_seconds
 from mailsift.storage.sql import people
 from mailsift.storage.sql.people import NewSession, SessionRow
 
-LIFETIME: Final = timedelta(days=14)
+SESSION_LIFETIME: Final = timedelta(days=14)
 _IDLE: Final = timedelta(hours=24)
 RECHECK: Final = timedelta(seconds=45)
 """How often a provider is asked about a session it has opened: who leaves a group is out within a minute."""
@@ -251,7 +251,7 @@ class Sessions:
             account_id=account_id,
             created_at=now,
             seen_at=now,
-            expires_at=now + LIFETIME,
+            expires_at=now + SESSION_LIFETIME,
         )
         await people.insert_session(connection, new)
         await people.change_person(connection, person_id, last_sign_in=now)

@@ -21,13 +21,13 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.redis.connection import redis_unavailable
 from mailsift.storage.redis.rate_limit import RateLimit, RateLimitDecision, Zone, whole_seconds
 
-LIFETIME: Final = 600
+TOKEN_SECONDS: Final = 600
 """Seconds a page may check addresses before it fetches another token."""
 MOST_CHECKS: Final = 40
 """Checks with one token."""
 _LOADS: Final = Zone("widget_load", quota=20, window=60)  # tokens of one visitor
 _CHECKS: Final = Zone("widget_check", quota=40, window=60)  # checks of one visitor
-_ONCE: Final = Zone("widget_once", quota=1, window=2 * LIFETIME)  # one check of one token
+_ONCE: Final = Zone("widget_once", quota=1, window=2 * TOKEN_SECONDS)  # one check of one token
 _NONCE_BYTES, _TIME_BYTES, _MAC_BYTES = 12, 6, 32
 
 
@@ -62,7 +62,7 @@ class WidgetGate:
         """
         check_origin(visit)
         await self._spend(_LOADS, self._visitor(visit))
-        ends = int(self._clock()) + LIFETIME
+        ends = int(self._clock()) + TOKEN_SECONDS
         head = self._token(_NONCE_BYTES) + ends.to_bytes(_TIME_BYTES, "big")
         return base64.urlsafe_b64encode(head + self._signature(self._secrets[0], head, visit)).decode()
 

@@ -75,7 +75,7 @@ def _check_origin(request: Request, public_url: str) -> None:
             raise MailsiftError("origin_refused", "Pages of other sites can’t use the tools.")
 
 
-MOST: Final = 1_000
+_MOST_EMAILS: Final = 1_000
 """Addresses of a list; longer ones are files, and go to /v1/bulk/jobs."""
 BODY_BYTES: Final = 512 * 1024
 """What a message may have: a list, and what stands around it."""
@@ -94,7 +94,7 @@ class _One(RequestModel):
 
 
 class _List(RequestModel):
-    emails: list[Email] = Field(min_length=1, max_length=MOST, description="the addresses")
+    emails: list[Email] = Field(min_length=1, max_length=_MOST_EMAILS, description="the addresses")
     mode: _Mode = Mode.DEEP
     name: ShortText = Field(default="", description="what people call the list")
 
@@ -218,8 +218,8 @@ TOOLS: Final[Mapping[str, ToolRow]] = {
         _check,
     ),
     "check_list": ToolRow(
-        f"Check up to {MOST:,} addresses as a job. Answers with its rows if it is done within some seconds;"
-        " ask `job` with its job_id otherwise, after `eta_seconds`.",
+        f"Check up to {_MOST_EMAILS:,} addresses as a job. Answers with its rows if it is done within some"
+        " seconds; ask `job` with its job_id otherwise, after `eta_seconds`.",
         _List,
         Scope.JOBS_WRITE,
         lambda wanted: len(wanted.emails),

@@ -15,7 +15,7 @@ from mailsift.storage.sql.deliveries import EndpointHealth
 RETRY_S = (0, 5, 30, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 """Seconds before attempt 1, 2, … 11, each counted from the one before: 75.6 hours in all."""
 
-JITTER = 0.2
+_JITTER = 0.2
 _LONGEST_S = 86_400.0
 _BUSY_S = 60.0
 """How long a receiver that says it is busy is left alone at least."""
@@ -160,7 +160,7 @@ def next_step(
     ):
         return DeliveryStep(DeliveryState.EXHAUSTED)
     base = float(RETRY_S[attempt])
-    wait = base * random.uniform(1 - JITTER, 1 + JITTER)
+    wait = base * random.uniform(1 - _JITTER, 1 + _JITTER)
     asked = retry_after_s(outcome.retry_after, now)
     if asked is not None:
         wait = max(wait, min(max(asked, base), _LONGEST_S))
@@ -171,7 +171,7 @@ def next_step(
 
 def not_sent_until(now: float, random: random_module.Random) -> float:
     """Return when a delivery is tried that could not be attempted because of us, in epoch seconds."""
-    return now + NOT_SENT_S * random.uniform(1 - JITTER, 1 + JITTER)
+    return now + NOT_SENT_S * random.uniform(1 - _JITTER, 1 + _JITTER)
 
 
 def health_after(

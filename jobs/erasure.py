@@ -23,7 +23,7 @@ from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import accounts, accuracy, idempotency, jobs, outcomes
 from mailsift.storage.sql.accounts import EndingList, Receipt
 
-AT_ONCE = 20
+_AT_ONCE = 20
 """Jobs that one sweep deletes."""
 _LATE_S = 600.0
 """Nobody writes for a deleted job any more after so long: longer than a lease and a store's patience."""
@@ -102,13 +102,13 @@ class Eraser:
         Any number of callers is harmless.
         """
         async with self._database.begin() as connection:
-            over = await jobs.expired(connection, AT_ONCE)
+            over = await jobs.expired(connection, _AT_ONCE)
             await idempotency.purge(connection)
             await outcomes.purge_outcomes(connection, days=self.outcome_days)
             await accuracy.purge(connection, days=self.outcome_days)
             await outcomes.purge_receiver_tokens(connection)
         erased = [await self.job(job_id) for job_id in over]
-        left = await self._database.run(jobs.seal_blobs, limit=AT_ONCE)
+        left = await self._database.run(jobs.seal_blobs, limit=_AT_ONCE)
         for job_id in left:
             await self._blobs.delete_prefix(JobBlobs(job_id).prefix)
             await self._database.run(jobs.forget_blobs, job_id)

@@ -49,7 +49,7 @@ _MOST_DOMAINS: Final = 5_000
 """Domains of a list that are looked up in the cache: the largest."""
 _MOST_LOOKED_UP: Final = 500
 """Domains among these that DNS is asked about for a plan, the largest of those nobody has looked up yet."""
-SAMPLE: Final = 1_000
+_SAMPLE_ADDRESSES: Final = 1_000
 """Addresses of a list of which it is looked up whether their answers are still remembered."""
 UNKNOWN_LINE: Final = ""
 """The key of addresses whose mail servers are not known yet."""
@@ -211,7 +211,7 @@ class Planner:
     async def _count(self, source: Path, column: str) -> DomainCounts:
         options = asdict(IntakeOptions(column=column, chunk_addresses=100_000))
         request: dict[str, Any] = {"source": str(source), "options": options}
-        request |= {"most": _MOST_DOMAINS, "sample": SAMPLE}
+        request |= {"most": _MOST_DOMAINS, "sample": _SAMPLE_ADDRESSES}
         async with self._counting:
             with tempfile.TemporaryDirectory(dir=self.scratch, prefix="plan-") as folder:
                 counted = await ask_child(

@@ -158,7 +158,7 @@ Plain: TypeAlias = str | int | float | bool | list["Plain"] | dict[str, "Plain"]
 
 ADDRESS: Final = "[address]"
 SECRET: Final = "[secret]"  # noqa: S105 - it stands for one
-LONGEST: Final = 2_000
+LONGEST_LINE: Final = 2_000
 """Characters that are kept of a text."""
 
 _DEEPEST: Final = 6
@@ -178,7 +178,7 @@ def is_harmless(values: Collection[object]) -> bool:
     One look at all of them, for nearly every line of the log is like that.
     """
     together = "\n".join([value for value in values if isinstance(value, str)])
-    if len(together) > LONGEST or not all(isinstance(value, _PLAIN) for value in values):
+    if len(together) > LONGEST_LINE or not all(isinstance(value, _PLAIN) for value in values):
         return False
     low = together.lower()
     return not any(map(low.__contains__, _SIGNS))
@@ -192,7 +192,7 @@ def redact(text: str) -> str:
     text = _SECRET.sub(SECRET, text)
     if _AT.search(text):
         text = _WORD.sub(_without_address, _QUOTED.sub(ADDRESS, text))
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}..."
 
 
 def _without_address(word: re.Match[str]) -> str:

@@ -54,7 +54,7 @@ SWEEPER: Final = (
     jobs.SCHEDULE_MISSED,
     *events.METRICS,
 )
-PATH: Final = "/metrics"
+_PATH: Final = "/metrics"
 _ERROR: Final = "500 Internal Server Error"
 _CLOSES_WITHIN: Final = 0.1  # seconds; the library's half a second is waited for by whoever ends
 _log = structlog.get_logger()
@@ -183,7 +183,7 @@ def _application(registry: Collector) -> Any:
     page = make_wsgi_app(registry)
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if environ["PATH_INFO"] != PATH:
+        if environ["PATH_INFO"] != _PATH:
             return _not_found(environ, start_response)
         try:
             return page(environ, start_response)  # type: ignore[no-any-return]  # as above

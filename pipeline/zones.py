@@ -7,7 +7,7 @@ from functools import cache
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-DEFAULT: Final = "UTC"
+DEFAULT_ZONE: Final = "UTC"
 _NO_PLACES: Final = frozenset({"Factory", "localtime", "posixrules"})
 _COPIES: Final = ("right/", "posix/")
 """Folders in which some machines have all zones again: with leap seconds, and without."""
@@ -27,7 +27,7 @@ def zone_named(name: str) -> tzinfo:
 def zone_names() -> tuple[str, ...]:
     """Return what people choose from: places, and UTC first."""
     places = sorted(name for name in available_timezones() - _NO_PLACES if "/" in name and name[:4] != "Etc/")
-    return (DEFAULT, *places)
+    return (DEFAULT_ZONE, *places)
 
 
 def in_zone(at: datetime, zone: str) -> datetime:
@@ -38,7 +38,7 @@ def in_zone(at: datetime, zone: str) -> datetime:
         return at.astimezone(UTC)
 
 
-def local_text(at: datetime, zone: str = DEFAULT) -> str:
+def local_text(at: datetime, zone: str = DEFAULT_ZONE) -> str:
     """Write a moment as 21 Nov 2026, 05:31 CET."""
     there = in_zone(at, zone)
     return f"{there.day} {there:%b %Y, %H:%M} {abbreviation(there)}"

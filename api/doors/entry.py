@@ -29,7 +29,7 @@ from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.doors.codes import Code, CodeTable
 from mailsift.api.http.downloads import Download, SpooledWriter, attachment
-from mailsift.api.http.inputs import BROKEN, FORM, Email, Strangers, media_type, read_body, read_json
+from mailsift.api.http.inputs import FORM, UNSTORABLE, Email, Strangers, media_type, read_body, read_json
 from mailsift.api.http.uploads import FIELD_BYTES, FORM_FIELDS, FormReader, printable_name
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.columns import (
@@ -256,7 +256,7 @@ def listed_email(value: object, name: str) -> str:
     """Return a text of a list: a blank or a long one has a verdict, too, and nobody else's waits."""
     if value is not None and not isinstance(value, str):
         raise MailsiftError("bad_request", f"`{name}` must be a list of addresses.")
-    return BROKEN.sub("\N{REPLACEMENT CHARACTER}", value or "")
+    return UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value or "")
 
 
 def number_in(params: Params, name: str, usual: int, *, least: int = 1, most: int) -> int:
@@ -282,7 +282,7 @@ def switch_in(params: Params, name: str, *, usual: bool = False) -> bool:
 def text_in(params: Params, name: str) -> str:
     """Return a parameter as text, without what none can hold; "" where there is none."""
     value = params.get(name)
-    return "" if value is None else BROKEN.sub("", str(value))
+    return "" if value is None else UNSTORABLE.sub("", str(value))
 
 
 def refuse_callback(value: object) -> None:
@@ -338,7 +338,7 @@ def _as_row(row: object) -> dict[str, Any]:
         raise MailsiftError("bad_request", "A row of `input` must be an object, a list or an address.")
     text = json.dumps(row, ensure_ascii=False)
     # as in other doors, what is no text refuses no other row
-    return json.loads(BROKEN.sub("\N{REPLACEMENT CHARACTER}", text)) if BROKEN.search(text) else row
+    return json.loads(UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)) if UNSTORABLE.search(text) else row
 
 
 async def job_by_number(call: VendorCall, text: object) -> JobView:

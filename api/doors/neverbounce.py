@@ -131,13 +131,13 @@ def _success(call: entry.VendorCall, **members: Any) -> Response:
     return JSONResponse({"status": "success", **members, "execution_time": round(call.seconds * 1000)})
 
 
-Handler = Callable[[Request], Awaitable[Response]]
+_Handler = Callable[[Request], Awaitable[Response]]
 
 
-def _route(path: str) -> Callable[[Handler], Handler]:
+def _route(path: str) -> Callable[[_Handler], _Handler]:
     """Add an operation at all versions; clients ask by GET and by POST alike."""
 
-    def add(handler: Handler) -> Handler:
+    def add(handler: _Handler) -> _Handler:
         for version in _VERSIONS:
             _router.add_api_route(f"/{version}/{path}", handler, methods=["GET", "POST"])
         return handler

@@ -211,13 +211,13 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     return f"There is no such parameter; there are {', '.join(known)}" if known else "There are no parameters"
 
 
-BROKEN = re.compile("[\x00\ud800-\udfff]")
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # C0 and C1 controls, line and paragraph separators, direction marks (CVE-2021-42574)
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def _unbroken(value: str) -> str:
-    if BROKEN.search(value):
+    if UNSTORABLE.search(value):
         raise ValueError("holds a NUL or half of a surrogate pair")
     return value
 

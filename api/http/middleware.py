@@ -26,7 +26,7 @@ from mailsift.events.audit import act_as
 from mailsift.jobs.tracing import fail, open_span
 from mailsift.pipeline.errors import MailsiftError, is_full, outage_of
 
-BODY_BYTES: Final = 64 * 1024
+_BODY_BYTES: Final = 64 * 1024
 """What a body may have where nothing else is said."""
 
 _KEY_IN_QUERY: Final = re.compile(
@@ -89,7 +89,7 @@ class RequestMiddleware:
 
     def _limit_of(self, method: str, path: str) -> int:
         folder = path[: path.rfind("/") + 1]
-        return self._large.get((method, path)) or self._large.get((method, folder), BODY_BYTES)
+        return self._large.get((method, path)) or self._large.get((method, folder), _BODY_BYTES)
 
 
 def _public_error(error: Exception) -> MailsiftError:

@@ -34,9 +34,9 @@ from typing_extensions import override
 
 from mailsift.accounts.people import LONGEST_RETENTION
 from mailsift.api.http.inputs import (
-    BROKEN,
     FORM,
     JSON,
+    UNSTORABLE,
     WHOLE,
     Amount,
     Count,
@@ -356,7 +356,7 @@ def _list_of(body: bytes) -> JsonList | JsonPlaces:
     found = read_json(body)
     kind = JsonPlaces if isinstance(found, dict) and "source" in found and "emails" not in found else JsonList
     # Half of a surrogate pair, at which pydantic's parser ends, is told by its place as a NUL is.
-    text = BROKEN.sub(r"\\u0000", json.dumps(found, ensure_ascii=False))
+    text = UNSTORABLE.sub(r"\\u0000", json.dumps(found, ensure_ascii=False))
     return kind.model_validate_json(text, strict=True)
 
 

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from mailsift.accounts.people import Members, Role, Visitor
 from mailsift.accounts.second_factors import Enrolment
-from mailsift.accounts.sessions import LIFETIME
+from mailsift.accounts.sessions import SESSION_LIFETIME
 from mailsift.api.http.auth import client_of
 from mailsift.api.http.downloads import streamed
 from mailsift.api.http.errors import STATUS_OF
@@ -253,7 +253,7 @@ async def confirm_code(request: Request, visitor: Reader, form: Form) -> Respons
         return await _profile_page(request, visitor, code_error=error)
     cookies.become(request, cookies.SESSION, secret)  # what the forms of this page belong to
     response = render(request, "you_codes.html", codes=codes)
-    cookies.put(response, cookies.SESSION, secret, seconds=int(LIFETIME.total_seconds()))
+    cookies.put(response, cookies.SESSION, secret, seconds=int(SESSION_LIFETIME.total_seconds()))
     return response
 
 

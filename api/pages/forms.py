@@ -21,7 +21,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.errors import STATUS_OF
-from mailsift.api.http.inputs import BROKEN, UNPRINTABLE
+from mailsift.api.http.inputs import UNPRINTABLE, UNSTORABLE
 from mailsift.api.http.middleware import STILL_MAY
 from mailsift.api.pages import cookies
 from mailsift.api.pages.page import our_hosts, see, visitor_known
@@ -32,7 +32,7 @@ from mailsift.storage.sql import idempotency
 
 T = TypeVar("T")
 
-HEADER: Final = "X-CSRF-Token"
+CSRF_HEADER: Final = "X-CSRF-Token"
 _FIELDS, _FIELD_BYTES = 200, 256 * 1024
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _WAITS, _WAIT_SECONDS = 50, 0.1
@@ -51,7 +51,7 @@ async def read_form(request: Request) -> FormData:
     request.scope[STILL_MAY] = partial(_is_still, request, visitor_known(request))
     form = await request.form(max_files=1, max_fields=_FIELDS, max_part_size=_FIELD_BYTES)
     try:
-        check_token(request, request.headers.get(HEADER) or form.get("csrf"))
+        check_token(request, request.headers.get(CSRF_HEADER) or form.get("csrf"))
         _check_texts(form)
     except MailsiftError:
         await form.close()  # what was set aside of a file: nobody else will see this form
@@ -70,7 +70,7 @@ async def _is_still(request: Request, visitor: Visitor | None) -> bool:
 
 
 def _check_texts(form: FormData) -> None:
-    if any(isinstance(value, str) and BROKEN.search(value) for _, value in form.multi_items()):
+    if any(isinstance(value, str) and UNSTORABLE.search(value) for _, value in form.multi_items()):
         raise MailsiftError("bad_request", "A field contains a character that can’t be part of text.")
 
 

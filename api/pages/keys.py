@@ -38,7 +38,7 @@ _LIFETIMES: Final = {
     "365": "In 1 year",
 }
 _PUBLIC: Final = "forms"
-OVERLAPS: Final = {
+_OVERLAPS: Final = {
     "0": "Now",
     "3600": "In 1 hour",
     "86400": "In 24 hours",
@@ -107,17 +107,17 @@ async def create(request: Request, visitor: Member, form: Form) -> Response:
 async def rolling(request: Request, visitor: Member, key_id: UUID) -> Response:
     """Ask when the old key ends."""
     key = await _key(request, visitor, key_id)
-    return render(request, "key_roll.html", key=key, overlaps=OVERLAPS)
+    return render(request, "key_roll.html", key=key, overlaps=_OVERLAPS)
 
 
 @router.post("/{key_id:uuid}/roll")
 @once
 async def roll(request: Request, visitor: Member, key_id: UUID, form: Form) -> Response:
     """Make a successor of a key and show it, this once."""
-    overlap = choice(form, "overlap", OVERLAPS)
+    overlap = choice(form, "overlap", _OVERLAPS)
     key = await _key(request, visitor, key_id)
     show = partial(
-        _new_key_page, request, heading="The key that replaces it", old=key, ends=OVERLAPS[overlap]
+        _new_key_page, request, heading="The key that replaces it", old=key, ends=_OVERLAPS[overlap]
     )
     rolled = parts_of(request).keys.roll(visitor.account_id, key_id, overlap=float(overlap))
     return await attempt("/keys", rolled, show)

@@ -24,7 +24,7 @@ from mailsift.accounts.people import Visitor
 from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import FORM, MAYBE_THOUSANDS, Handler, media_type
 from mailsift.api.http.uploads import file_pieces, printable_name
-from mailsift.api.pages.forms import HEADER, Form, check_token, choice, chosen_file, read_form, text
+from mailsift.api.pages.forms import CSRF_HEADER, Form, check_token, choice, chosen_file, read_form, text
 from mailsift.api.pages.page import render, see
 from mailsift.api.pages.validate import FRAGMENT
 from mailsift.api.pages.visitor import Member, Reader
@@ -61,7 +61,7 @@ async def upload(request: Request, visitor: Member) -> Response:
     if media_type(request) == FORM:
         draft = await _from_form(request, visitor)
     else:
-        check_token(request, request.headers.get(HEADER))
+        check_token(request, request.headers.get(CSRF_HEADER))
         name = unquote(request.headers.get(_NAME_HEADER, ""), errors="replace")
         drafts = parts_of(request).drafts
         draft = await drafts.receive(visitor.account_id, request.stream(), printable_name(name) or "list")
@@ -372,7 +372,7 @@ def _upload_state(upload: ListUpload) -> dict[str, str]:
 
 def _check_tus(request: Request) -> None:
     """Refuse what does not come from our page, or speaks another version."""
-    check_token(request, request.headers.get(HEADER))
+    check_token(request, request.headers.get(CSRF_HEADER))
     if request.headers.get("tus-resumable") != _TUS_VERSION["Tus-Resumable"]:
         raise MailsiftError("upload_version", "Uploads use version 1.0.0 of tus here.")
 

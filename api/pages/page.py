@@ -32,18 +32,18 @@ from mailsift.jobs.admin.alarms import RULE_OF
 from mailsift.jobs.admin.console import describe_trouble
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.zones import DEFAULT, zone_names
+from mailsift.pipeline.zones import DEFAULT_ZONE, zone_names
 from mailsift.storage.redis.rate_limit import Zone
 
 router = APIRouter(include_in_schema=False)
 _log = structlog.get_logger()
 
-POLICY: Final = (
+_CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
     " form-action 'self'; frame-ancestors 'none'; base-uri 'none'; report-uri /csp-report"
 )
 HEADERS: Final = {
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
     "Cache-Control": "no-store",
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
@@ -266,7 +266,7 @@ def our_address(request: Request) -> str:
 def zone_of(request: Request) -> str:
     """Return the time zone of who looks, UTC while nobody is signed in."""
     visitor = visitor_known(request)
-    return visitor.zone if visitor else DEFAULT
+    return visitor.zone if visitor else DEFAULT_ZONE
 
 
 def now_of(request: Request) -> datetime:

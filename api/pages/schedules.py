@@ -67,7 +67,7 @@ _RECHECKS: Final = {
     Recheck.STALE.value: "Addresses whose verdict is out of date",
     Recheck.RISKY.value: "Only rows that were risky last time",
 }
-OVERLAPS: Final = {
+_OVERLAPS: Final = {
     Overlap.SKIP.value: "Skip the new run",
     Overlap.QUEUE.value: "Let the new run wait",
     Overlap.CANCEL_PREVIOUS.value: "Cancel the old run",
@@ -83,7 +83,7 @@ _JITTERS: Final = {
     "1800": "Up to 30 minutes later",
     "3600": "Up to 1 hour later",
 }
-FAILURES: Final = {
+_FAILURES: Final = {
     "1": "1 failed run",
     "3": "3 failed runs in a row",
     "5": "5 failed runs in a row",
@@ -162,7 +162,7 @@ async def schedule(request: Request, visitor: Reader, schedule_id: UUID) -> Resp
         runs=await service.runs(visitor.account_id, schedule_id, limit=_RUNS),
         trouble=_TROUBLES.get(view.last_error, view.last_error),
         rechecks=_RECHECKS,
-        overlaps=OVERLAPS,
+        overlaps=_OVERLAPS,
         catch_ups=_CATCH_UPS,
     )
 
@@ -251,10 +251,10 @@ def _form(
         offered=offered or _ListChoices(),
         rhythms=_RHYTHMS,
         rechecks=_RECHECKS,
-        overlaps=OVERLAPS,
+        overlaps=_OVERLAPS,
         catch_ups=_CATCH_UPS,
         jitters=_with_this(_JITTERS, filled.jitter, "Up to {} seconds later"),
-        failures=_with_this(FAILURES, filled.failures, "{} failed runs in a row"),
+        failures=_with_this(_FAILURES, filled.failures, "{} failed runs in a row"),
         error=error,
     )
 
@@ -322,7 +322,7 @@ def _read_schedule(form: FormData) -> _ScheduleForm:
         cron=" ".join(text(form, "cron").split()),
         zone=text(form, "zone", most=64),
         recheck=choice(form, "recheck", _RECHECKS),
-        overlap=choice(form, "overlap", OVERLAPS),
+        overlap=choice(form, "overlap", _OVERLAPS),
         catch_up=choice(form, "catch_up", _CATCH_UPS),
         jitter=_whole_number(form, "jitter"),
         failures=_whole_number(form, "failures"),

@@ -17,7 +17,7 @@ from starlette.datastructures import FormData
 
 from mailsift.accounts.links import LinkKind, LinkView
 from mailsift.accounts.second_factors import PENDING_S, CodeNeededError
-from mailsift.accounts.sessions import LIFETIME, SignInAttempt
+from mailsift.accounts.sessions import SESSION_LIFETIME, SignInAttempt
 from mailsift.api.http.auth import client_of
 from mailsift.api.http.errors import STATUS_OF, error_headers
 from mailsift.api.pages import cookies
@@ -244,7 +244,7 @@ async def probing(request: Request) -> Response:
 def let_in(secret: str, goal: str, message: str = "") -> Response:
     """Return the way into the pages with a new session."""
     response = see(goal, message)
-    cookies.put(response, cookies.SESSION, secret, seconds=int(LIFETIME.total_seconds()))
+    cookies.put(response, cookies.SESSION, secret, seconds=int(SESSION_LIFETIME.total_seconds()))
     cookies.drop(response, cookies.FORM)
     return response
 

@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 
 from mailsift.accounts.people import Role, Visitor
 from mailsift.api.pages import cookies
-from mailsift.api.pages.forms import HEADER, check_origin, check_token
+from mailsift.api.pages.forms import CSRF_HEADER, check_origin, check_token
 from mailsift.api.parts import parts_of
 from mailsift.events.audit import act_as
 from mailsift.jobs.views import JobId
@@ -64,7 +64,7 @@ async def _signed_in(request: Request) -> Visitor:
     if visitor is None:
         raise MailsiftError("sign_in_needed", "Sign in to see this page.")
     check_origin(request)
-    if token := request.headers.get(HEADER):  # of a page that asks for a piece of itself
+    if token := request.headers.get(CSRF_HEADER):  # of a page that asks for a piece of itself
         check_token(request, token)
     return visitor
 

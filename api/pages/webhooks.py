@@ -22,7 +22,7 @@ from mailsift.pipeline.errors import MailsiftError
 
 router = APIRouter(prefix="/webhooks", include_in_schema=False)
 
-ASKED: Final = {kind.value: EVENT_WORDS[kind] for kind in EventType if kind in ON_REQUEST}
+_ON_REQUEST: Final = {kind.value: EVENT_WORDS[kind] for kind in EventType if kind in ON_REQUEST}
 """What is sent only to webhooks that name it."""
 EVENTS: Final = {
     kind.value: words for kind, words in EVENT_WORDS.items() if kind not in {*ON_REQUEST, EventType.TEST}
@@ -32,7 +32,7 @@ _SAMPLES: Final = {
     SimulatedEvent.SUCCESS.value: "Send a completed job",
     SimulatedEvent.FAILED.value: "Send a failed job",
 }
-OVERLAPS: Final = {"0": "Not at all", "3600": "For 1 hour", "86400": "For 24 hours", "604800": "For 7 days"}
+_OVERLAPS: Final = {"0": "Not at all", "3600": "For 1 hour", "86400": "For 24 hours", "604800": "For 7 days"}
 _PAGE: Final = 25
 _SPANS: Final = {"1": "the last day", "7": "the last 7 days", "30": "the last 30 days"}
 
@@ -47,7 +47,7 @@ class _WebhookForm:
 
     @classmethod
     def of(cls, form: FormData) -> Self:
-        ticked = [str(one) for one in form.getlist("type") if one in EVENTS | ASKED]
+        ticked = [str(one) for one in form.getlist("type") if one in EVENTS | _ON_REQUEST]
         return cls(text(form, "url", most=2_000), ticked, text(form, "rate"))
 
     def types(self) -> Sequence[str]:
@@ -111,7 +111,7 @@ async def webhook(
         tested=tested,
         outcome=outcome[-1] if outcome else None,
         samples=_SAMPLES,
-        overlaps=list(OVERLAPS.items()),
+        overlaps=list(_OVERLAPS.items()),
     )
 
 
@@ -155,12 +155,12 @@ async def switch(request: Request, visitor: Member, webhook_id: UUID, form: Form
 @router.post("/{webhook_id:uuid}/rotate")
 async def rotate(request: Request, visitor: Member, webhook_id: UUID, form: Form) -> Response:
     """Give a webhook a new secret and show it, this once."""
-    service, overlap = parts_of(request).webhooks, choice(form, "overlap", OVERLAPS)
+    service, overlap = parts_of(request).webhooks, choice(form, "overlap", _OVERLAPS)
     view = await service.get(visitor.account_id, webhook_id)
     return await attempt(
         f"/webhooks/{webhook_id}",
         service.rotate(visitor.account_id, webhook_id, overlap_s=int(overlap), force="force" in form),
-        lambda made: _secret(request, view, made.secret, "The new secret", overlap=OVERLAPS[overlap]),
+        lambda made: _secret(request, view, made.secret, "The new secret", overlap=_OVERLAPS[overlap]),
     )
 
 
@@ -193,7 +193,7 @@ def _form(
         filled=filled,
         rates={"min": MIN_RATE, "max": MAX_RATE},
         usual=DEFAULT_RATE,
-        events=EVENTS | ASKED,
+        events=EVENTS | _ON_REQUEST,
         error=error,
     )
 

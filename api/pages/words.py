@@ -22,7 +22,7 @@ from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
 from mailsift.pipeline.tiers import Tier
 from mailsift.pipeline.verdict import VERDICT_ROWS, Result, Status
 from mailsift.pipeline.wording import counted
-from mailsift.pipeline.zones import DEFAULT, abbreviation, local_text, zone_named
+from mailsift.pipeline.zones import DEFAULT_ZONE, abbreviation, local_text, zone_named
 from mailsift.storage.sql.chunks import WORKER_GONE, Waiting
 
 NOTHING: Final = "–"
@@ -86,7 +86,7 @@ def roughly(seconds: float) -> str:
     return duration(max(1, step * round(seconds / step)))
 
 
-def date_time(at: datetime | None, otherwise: str = NOTHING, zone: str = DEFAULT) -> str:
+def date_time(at: datetime | None, otherwise: str = NOTHING, zone: str = DEFAULT_ZONE) -> str:
     """Write a time as clocks of a zone show it, 21 Nov 2026, 05:31 CET; UTC is told on hover."""
     return otherwise if at is None else _time_tag(at.astimezone(UTC), local_text(at, zone))
 
@@ -391,7 +391,7 @@ def _pace_text(rate: float) -> str:
     return f"{number(max(1, round(rate * 60)))} a minute"
 
 
-def waits(waiting: Sequence[Waiting], zone: str = DEFAULT) -> list[str]:
+def waits(waiting: Sequence[Waiting], zone: str = DEFAULT_ZONE) -> list[str]:
     """Say in sentences what a job waits for: how many addresses, for what, where and until when."""
     by_reason: dict[str, list[Waiting]] = {}
     for wait in waiting:
@@ -399,7 +399,7 @@ def waits(waiting: Sequence[Waiting], zone: str = DEFAULT) -> list[str]:
     return [_wait_sentence(reason, some, zone) for reason, some in by_reason.items()]
 
 
-def waits_beyond_rates(waiting: Sequence[Waiting], zone: str = DEFAULT) -> list[str]:
+def waits_beyond_rates(waiting: Sequence[Waiting], zone: str = DEFAULT_ZONE) -> list[str]:
     """Say what a job waits for beside the rates that providers take, which `time_lines` tells."""
     return waits([wait for wait in waiting if wait.reason != WaitReason.THROTTLED], zone)
 

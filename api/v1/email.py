@@ -41,7 +41,7 @@ from mailsift.pipeline.tiers import Tier, TierPolicy, reason_of, tier_of
 from mailsift.pipeline.verdict import MEANINGS, Result, Status
 
 _LONGEST_MS: Final = 60_000
-MOST: Final = 100
+_MOST_EMAILS: Final = 100
 """Addresses in a batch; longer lists are jobs."""
 _APPLIED: Final = {"Preference-Applied": "return=minimal"}  # RFC 7240
 _PREFERENCE: Final = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+')
@@ -88,7 +88,9 @@ class SingleRequest(ValidationOptions):
 class BatchRequest(ValidationOptions):
     """Some addresses and how far to look."""
 
-    emails: list[Email] = Field(min_length=1, max_length=MOST, examples=[["jane@example.com", "joe@example"]])
+    emails: list[Email] = Field(
+        min_length=1, max_length=_MOST_EMAILS, examples=[["jane@example.com", "joe@example"]]
+    )
 
 
 _RESULTS: Final = "\n".join(

@@ -59,8 +59,8 @@ from mailsift.storage.states import JobState
 
 router = v1_router("/bulk/jobs", "jobs")
 
-Reader = Annotated[Caller, Depends(RequireScope(Scope.JOBS_READ))]
-Writer = Annotated[Caller, Depends(RequireScope(Scope.JOBS_WRITE))]
+JobReader = Annotated[Caller, Depends(RequireScope(Scope.JOBS_READ))]
+JobWriter = Annotated[Caller, Depends(RequireScope(Scope.JOBS_WRITE))]
 
 PLACE_ERRORS: Final = (
     "bad_place",
@@ -292,7 +292,7 @@ async def _submit(parts: ApiParts, caller: Caller, upload: Upload, once: str) ->
 )
 async def create_job(
     request: Request,
-    caller: Writer,
+    caller: JobWriter,
     idempotency_key: IdempotencyKey = "",
 ) -> JSONResponse:
     """Submit a list and start its job. The same Idempotency-Key with the same list gives the same job."""
@@ -311,7 +311,7 @@ async def create_job(
 @router.get("", **operation("List jobs", JobPageResponse, "bad_cursor"))
 async def list_jobs(
     request: Request,
-    caller: Reader,
+    caller: JobReader,
     status: Annotated[list[JobState], Query(description="only these")] = [],  # noqa: B006 - pydantic copies it
     limit: Limit = 20,
     cursor: Cursor = "",
@@ -327,7 +327,7 @@ async def list_jobs(
 @router.get("/{job_id:uuid}", **operation("Look at a job", JobResponse, "job_not_found"))
 async def get_job(
     request: Request,
-    caller: Reader,
+    caller: JobReader,
     job_id: JobId,
     wait: Annotated[float, Query(ge=0, le=60, description="seconds to wait for the job's end")] = 0.0,
 ) -> JSONResponse:
@@ -371,7 +371,7 @@ async def watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) -
         **error_responses("job_not_found"),
     },
 )
-async def follow_job(request: Request, caller: Reader, job_id: JobId) -> StreamingResponse:
+async def follow_job(request: Request, caller: JobReader, job_id: JobId) -> StreamingResponse:
     """Follow a job as server-sent events until it ends; `data` is the job."""
     parts = parts_of(request)
     first = await parts.jobs.get(caller.account_id, job_id)
@@ -414,7 +414,7 @@ async def _progress(request: Request, caller: Caller, view: JobView) -> AsyncIte
 @router.post(
     "/{job_id:uuid}/pause", **operation("Pause a job", JobResponse, "job_not_found", "job_state_conflict")
 )
-async def pause_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
+async def pause_job(request: Request, caller: JobWriter, job_id: JobId) -> JSONResponse:
     """Stop working on a job; chunks already being worked on are finished."""
     await parts_of(request).jobs.pause(caller.account_id, job_id)
     return await _respond(request, caller, job_id, "The job is paused.")
@@ -423,7 +423,7 @@ async def pause_job(request: Request, caller: Writer, job_id: JobId) -> JSONResp
 @router.post(
     "/{job_id:uuid}/resume", **operation("Resume a job", JobResponse, "job_not_found", "job_state_conflict")
 )
-async def resume_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
+async def resume_job(request: Request, caller: JobWriter, job_id: JobId) -> JSONResponse:
     """Continue a paused job."""
     await parts_of(request).jobs.resume(caller.account_id, job_id)
     return await _respond(request, caller, job_id, "The job goes on.")
@@ -432,14 +432,14 @@ async def resume_job(request: Request, caller: Writer, job_id: JobId) -> JSONRes
 @router.post(
     "/{job_id:uuid}/cancel", **operation("Cancel a job", JobResponse, "job_not_found", "job_state_conflict")
 )
-async def cancel_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
+async def cancel_job(request: Request, caller: JobWriter, job_id: JobId) -> JSONResponse:
     """End a job now; the verdicts found so far stay."""
     await parts_of(request).jobs.cancel(caller.account_id, job_id)
     return await _respond(request, caller, job_id, "The job is cancelled.")
 
 
 @router.delete("/{job_id:uuid}", **operation("Delete a job", None, "job_not_found", "job_state_conflict"))
-async def delete_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
+async def delete_job(request: Request, caller: JobWriter, job_id: JobId) -> JSONResponse:
     """Delete an ended job with its list and its results."""
     await parts_of(request).jobs.delete(caller.account_id, job_id)
     return answer(None, "The job is deleted.")
@@ -455,7 +455,7 @@ async def delete_job(request: Request, caller: Writer, job_id: JobId) -> JSONRes
         "no_preview_yet",
     ),
 )
-async def get_estimate(request: Request, caller: Reader, job_id: JobId) -> JSONResponse:
+async def get_estimate(request: Request, caller: JobReader, job_id: JobId) -> JSONResponse:
     """Estimate the shares of the whole list from a preview, with Wilson's 95 % intervals."""
     view = await parts_of(request).jobs.get(caller.account_id, job_id)
     if not view.options.preview:
@@ -476,7 +476,7 @@ async def get_estimate(request: Request, caller: Reader, job_id: JobId) -> JSONR
 )
 async def get_plan(
     request: Request,
-    caller: Reader,
+    caller: JobReader,
     job_id: JobId,
     mode: Annotated[Mode, Query(description="of a list that was uploaded and not started")] = Mode.DEEP,
 ) -> JSONResponse:
@@ -499,7 +499,7 @@ async def get_plan(
     status_code=202,
     **operation("Run a preview's whole list", JobResponse, "job_not_found", "not_a_preview", "source_gone"),
 )
-async def promote_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
+async def promote_job(request: Request, caller: JobWriter, job_id: JobId) -> JSONResponse:
     """Start a job over the whole list; what the preview has just asked is not asked again."""
     made = await parts_of(request).jobs.promote(caller.account_id, job_id)
     return await _respond_new(request, caller, made)
@@ -510,7 +510,7 @@ async def promote_job(request: Request, caller: Writer, job_id: JobId) -> JSONRe
     status_code=202,
     **operation("Run the list again", JobResponse, "job_not_found", "source_gone"),
 )
-async def rerun_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
+async def rerun_job(request: Request, caller: JobWriter, job_id: JobId) -> JSONResponse:
     """Run the same list again as a new job with this one as its parent; every mail server is asked again."""
     made = await parts_of(request).jobs.repeat(caller.account_id, job_id)
     return await _respond_new(request, caller, made)
@@ -528,7 +528,7 @@ async def rerun_job(request: Request, caller: Writer, job_id: JobId) -> JSONResp
         "nothing_to_retry",
     ),
 )
-async def retry_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
+async def retry_job(request: Request, caller: JobWriter, job_id: JobId) -> JSONResponse:
     """Run again the rows of an ended job whose result says nothing about the mailbox, as a new job."""
     made = await parts_of(request).jobs.retry(caller.account_id, job_id)
     return await _respond_new(request, caller, made)
@@ -567,7 +567,9 @@ class ReplayResponse(ViewModel):
         "Try another policy", ReplayResponse, "job_not_found", "job_state_conflict", "no_results_yet"
     ),
 )
-async def replay_job(request: Request, caller: Writer, job_id: JobId, wanted: ReplayRequest) -> JSONResponse:
+async def replay_job(
+    request: Request, caller: JobWriter, job_id: JobId, wanted: ReplayRequest
+) -> JSONResponse:
     """Show what another policy would make of the verdicts; asks nobody. Only `keep` changes the job."""
     jobs, policy = parts_of(request).jobs, wanted.policy.policy()
     found = await jobs.replay(caller.account_id, job_id, policy, keep=wanted.keep)
@@ -673,7 +675,7 @@ class ResultsQuery(RequestModel):
 )
 async def get_results(
     request: Request,
-    caller: Reader,
+    caller: JobReader,
     job_id: JobId,
     asked: Annotated[ResultsQuery, Query()],
 ) -> Response:
@@ -745,7 +747,7 @@ def _row_of(cursor: str, place: str) -> int:
 )
 async def get_diff(
     request: Request,
-    caller: Reader,
+    caller: JobReader,
     job_id: JobId,
     against: Annotated[JobId, Query(description="the earlier run")],
     limit: Annotated[int, Query(ge=0, le=1_000, description="how many changed addresses are named")] = 100,

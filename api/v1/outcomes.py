@@ -23,7 +23,7 @@ from mailsift.api.http.openapi import error_responses, file_operation, operation
 from mailsift.api.http.responses import Cursor, Limit, PageResponse, UtcTime, ViewModel, answer, page_end
 from mailsift.api.http.uploads import TierPolicyBody, file_pieces, file_with, form_of
 from mailsift.api.parts import parts_of
-from mailsift.api.v1.jobs import Reader, Writer
+from mailsift.api.v1.jobs import JobReader, JobWriter
 from mailsift.jobs.outcomes.receivers import ReceivedPost
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
 from mailsift.jobs.policies import AccountPolicy
@@ -120,7 +120,7 @@ class TakenResponse(ViewModel):
     openapi_extra=_FILE_BODY,
     **operation("Tell what happened", TakenResponse, *_FILE_ERRORS, "no_outcome_column"),
 )
-async def create_outcomes(request: Request, caller: Writer) -> JSONResponse:
+async def create_outcomes(request: Request, caller: JobWriter) -> JSONResponse:
     """Import a file of outcomes: CSV, JSON, JSON lines or Parquet (columns are recognised), or bounces."""
     async with _file_of(request) as path:
         taken = await parts_of(request).outcomes.import_file(caller.account_id, path)
@@ -128,7 +128,7 @@ async def create_outcomes(request: Request, caller: Writer) -> JSONResponse:
 
 
 @router.get("/export", **file_operation("Fetch what happened as a file", "All outcomes.", "text/csv"))
-async def export_outcomes(request: Request, caller: Reader) -> StreamingResponse:
+async def export_outcomes(request: Request, caller: JobReader) -> StreamingResponse:
     """Fetch every outcome of the account with its address, as CSV that `POST /v1/outcomes` accepts."""
     pieces = parts_of(request).outcomes.export(caller.account_id)
     return await streamed(pieces, "text/csv; charset=utf-8", "outcomes.csv")
@@ -186,7 +186,7 @@ class ReceiversResponse(BaseModel):
     status_code=201,
     **operation("Make a receiver", NewReceiverResponse, "receiver_key_invalid", "receiver_limit"),
 )
-async def create_receiver(request: Request, wanted: ReceiverRequest, caller: Writer) -> JSONResponse:
+async def create_receiver(request: Request, wanted: ReceiverRequest, caller: JobWriter) -> JSONResponse:
     """Create an address for a mail sender's webhooks; what is posted there counts only if it is signed."""
     row, password = await parts_of(request).receivers.create(
         caller.account_id, wanted.sender, name=wanted.name, key=wanted.key, topic=wanted.topic
@@ -201,7 +201,7 @@ async def create_receiver(request: Request, wanted: ReceiverRequest, caller: Wri
     ),
 )
 async def rotate_receiver(
-    request: Request, wanted: RotationRequest, caller: Writer, receiver_id: UUID
+    request: Request, wanted: RotationRequest, caller: JobWriter, receiver_id: UUID
 ) -> JSONResponse:
     """Give a receiver another key, topic or password, which replaces the old one now; its address stays."""
     row, password = await parts_of(request).receivers.rotate(
@@ -216,7 +216,7 @@ def _with_password(row: ReceiverRow, password: str) -> NewReceiverResponse:
 
 
 @router.get("/receivers", **operation("List receivers", ReceiversResponse))
-async def list_receivers(request: Request, caller: Reader) -> JSONResponse:
+async def list_receivers(request: Request, caller: JobReader) -> JSONResponse:
     """List the account's receivers, oldest first, with what they took and refused."""
     found = await parts_of(request).receivers.list(caller.account_id)
     return answer(ReceiversResponse(receivers=[ReceiverResponse.model_validate(row) for row in found]))
@@ -229,7 +229,7 @@ async def list_receivers(request: Request, caller: Reader) -> JSONResponse:
     responses=error_responses("receiver_not_found"),
     response_class=Response,
 )
-async def delete_receiver(request: Request, caller: Writer, receiver_id: UUID) -> Response:
+async def delete_receiver(request: Request, caller: JobWriter, receiver_id: UUID) -> Response:
     """Delete a receiver; what it brought stays."""
     await parts_of(request).receivers.delete(caller.account_id, receiver_id)
     return Response(status_code=204)
@@ -297,7 +297,7 @@ class RemovedResponse(BaseModel):
 @suppressions_router.get("", **operation("List whom not to send to", SuppressionPageResponse, "bad_cursor"))
 async def list_suppressions(
     request: Request,
-    caller: Reader,
+    caller: JobReader,
     email: Annotated[str, Query(max_length=1_000, description="only this address, in any spelling")] = "",
     reason: Annotated[SuppressionReason | None, Query(description="only with this reason")] = None,
     limit: Limit = 100,
@@ -313,7 +313,9 @@ async def list_suppressions(
 
 
 @suppressions_router.post("", **operation("Add addresses not to send to", TakenResponse))
-async def create_suppressions(request: Request, wanted: SuppressionsRequest, caller: Writer) -> JSONResponse:
+async def create_suppressions(
+    request: Request, wanted: SuppressionsRequest, caller: JobWriter
+) -> JSONResponse:
     """Add addresses to the list; those already on it stay as they are."""
     found = [Suppression(email, wanted.reason, "api") for email in wanted.emails]
     taken = await parts_of(request).suppressions.add(caller.account_id, found)
@@ -321,7 +323,7 @@ async def create_suppressions(request: Request, wanted: SuppressionsRequest, cal
 
 
 @suppressions_router.post("/remove", **operation("Remove addresses from the list", RemovedResponse))
-async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: Writer) -> JSONResponse:
+async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: JobWriter) -> JSONResponse:
     """Remove addresses from the list."""
     removed = await parts_of(request).suppressions.remove(caller.account_id, wanted.emails)
     return answer(RemovedResponse(removed=removed), "The addresses are off the list.")
@@ -332,7 +334,7 @@ async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: 
     openapi_extra=_FILE_BODY,
     **operation("Add a file of addresses not to send to", TakenResponse, *_FILE_ERRORS),
 )
-async def import_suppressions(request: Request, caller: Writer) -> JSONResponse:
+async def import_suppressions(request: Request, caller: JobWriter) -> JSONResponse:
     """Import a file: ours, Amazon SES's or SendGrid's, CSV or JSON; its columns are recognised."""
     async with _file_of(request) as path:
         taken = await parts_of(request).suppressions.import_file(caller.account_id, path)
@@ -345,7 +347,7 @@ async def import_suppressions(request: Request, caller: Writer) -> JSONResponse:
 )
 async def export_suppressions(
     request: Request,
-    caller: Reader,
+    caller: JobReader,
     format: Annotated[  # noqa: A002 - the word for it
         SuppressionFormat, Query(description="ours, or as Amazon SES's bulk import or SendGrid takes it")
     ] = SuppressionFormat.CSV,
@@ -387,14 +389,14 @@ class AccountPolicyBody(BaseModel):
 
 
 @policy_router.get("", **operation("Look at the policy", AccountPolicyBody))
-async def get_policy(request: Request, caller: Reader) -> JSONResponse:
+async def get_policy(request: Request, caller: JobReader) -> JSONResponse:
     """Return the rules that turn verdicts into tiers, and for how long outcomes are believed."""
     found = await parts_of(request).policies.get(caller.account_id)
     return answer(AccountPolicyBody.model_validate(found))
 
 
 @policy_router.put("", **operation("Set the policy", AccountPolicyBody))
-async def put_policy(request: Request, wanted: AccountPolicyBody, caller: Writer) -> JSONResponse:
+async def put_policy(request: Request, wanted: AccountPolicyBody, caller: JobWriter) -> JSONResponse:
     """Set the account's policy; jobs that begin from now on use its tiers."""
     await parts_of(request).policies.put(caller.account_id, wanted.policy())
     return answer(wanted, "The policy is set.")

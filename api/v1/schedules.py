@@ -25,7 +25,7 @@ from mailsift.api.http.responses import (
 )
 from mailsift.api.http.uploads import ListOptions, PlaceText
 from mailsift.api.parts import parts_of
-from mailsift.api.v1.jobs import PLACE_ERRORS, JobResponse, Reader, Writer, job_response
+from mailsift.api.v1.jobs import PLACE_ERRORS, JobReader, JobResponse, JobWriter, job_response
 from mailsift.jobs.schedules import CatchUp, Overlap, Recheck, ScheduleSpec
 from mailsift.jobs.views import JobId
 
@@ -177,7 +177,7 @@ class ScheduleUpdateRequest(RequestModel):
         "schedule_limit",
     ),
 )
-async def create_schedule(request: Request, wanted: ScheduleRequest, caller: Writer) -> JSONResponse:
+async def create_schedule(request: Request, wanted: ScheduleRequest, caller: JobWriter) -> JSONResponse:
     """Run a list on a schedule: that of a job, or one that is fetched from a place for every run."""
     same = wanted.model_dump(exclude={"job_id", "source", "sink", "options"})
     spec = ScheduleSpec(**same, options=wanted.options.options() if wanted.options else None)
@@ -190,7 +190,7 @@ async def create_schedule(request: Request, wanted: ScheduleRequest, caller: Wri
 
 @router.get("", **operation("List schedules", SchedulesResponse, "bad_cursor"))
 async def list_schedules(
-    request: Request, caller: Reader, limit: Limit = 100, cursor: Cursor = ""
+    request: Request, caller: JobReader, limit: Limit = 100, cursor: Cursor = ""
 ) -> JSONResponse:
     """List the account's schedules, oldest first."""
     views = await parts_of(request).schedules.list(caller.account_id)
@@ -199,7 +199,7 @@ async def list_schedules(
 
 
 @router.get("/{schedule_id:uuid}", **operation("Look at a schedule", ScheduleResponse, "schedule_not_found"))
-async def get_schedule(request: Request, caller: Reader, schedule_id: UUID) -> JSONResponse:
+async def get_schedule(request: Request, caller: JobReader, schedule_id: UUID) -> JSONResponse:
     """Return a schedule and its next five runs."""
     return answer(
         ScheduleResponse.model_validate(await parts_of(request).schedules.get(caller.account_id, schedule_id))
@@ -211,7 +211,7 @@ async def get_schedule(request: Request, caller: Reader, schedule_id: UUID) -> J
     **operation("Change a schedule", ScheduleResponse, "schedule_not_found", *_CLOCK_ERRORS),
 )
 async def update_schedule(
-    request: Request, wanted: ScheduleUpdateRequest, caller: Writer, schedule_id: UUID
+    request: Request, wanted: ScheduleUpdateRequest, caller: JobWriter, schedule_id: UUID
 ) -> JSONResponse:
     """Change a schedule."""
     view = await parts_of(request).schedules.update(caller.account_id, schedule_id, wanted.changed)
@@ -219,7 +219,7 @@ async def update_schedule(
 
 
 @router.delete("/{schedule_id:uuid}", **operation("Delete a schedule", None, "schedule_not_found"))
-async def delete_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
+async def delete_schedule(request: Request, caller: JobWriter, schedule_id: UUID) -> JSONResponse:
     """Delete a schedule; its jobs stay."""
     await parts_of(request).schedules.delete(caller.account_id, schedule_id)
     return answer(None, "The schedule is deleted.")
@@ -228,7 +228,7 @@ async def delete_schedule(request: Request, caller: Writer, schedule_id: UUID) -
 @router.post(
     "/{schedule_id:uuid}/pause", **operation("Pause a schedule", ScheduleResponse, "schedule_not_found")
 )
-async def pause_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
+async def pause_schedule(request: Request, caller: JobWriter, schedule_id: UUID) -> JSONResponse:
     """Pause a schedule: nothing runs until it is resumed."""
     view = await parts_of(request).schedules.pause(caller.account_id, schedule_id)
     return answer(ScheduleResponse.model_validate(view), "The schedule is paused.")
@@ -238,7 +238,7 @@ async def pause_schedule(request: Request, caller: Writer, schedule_id: UUID) ->
     "/{schedule_id:uuid}/resume",
     **operation("Resume a schedule", ScheduleResponse, "schedule_not_found", "schedule_ended"),
 )
-async def resume_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
+async def resume_schedule(request: Request, caller: JobWriter, schedule_id: UUID) -> JSONResponse:
     """Resume a schedule, from its next slot on."""
     view = await parts_of(request).schedules.resume(caller.account_id, schedule_id)
     return answer(ScheduleResponse.model_validate(view), "The schedule goes on.")
@@ -256,7 +256,7 @@ async def resume_schedule(request: Request, caller: Writer, schedule_id: UUID) -
         "nothing_to_retry",
     ),
 )
-async def run_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
+async def run_schedule(request: Request, caller: JobWriter, schedule_id: UUID) -> JSONResponse:
     """Start a run now, whatever still runs; for `overlap`, it is the run before the next scheduled one."""
     job_id = await parts_of(request).schedules.run_now(caller.account_id, schedule_id)
     return answer(NewRunResponse(job_id=job_id), "A run is made.", status=202)
@@ -267,7 +267,7 @@ async def run_schedule(request: Request, caller: Writer, schedule_id: UUID) -> J
     **operation("List a schedule's runs", RunsResponse, "schedule_not_found", "bad_cursor"),
 )
 async def list_schedule_runs(
-    request: Request, caller: Reader, schedule_id: UUID, limit: Limit = 20, cursor: Cursor = ""
+    request: Request, caller: JobReader, schedule_id: UUID, limit: Limit = 20, cursor: Cursor = ""
 ) -> JSONResponse:
     """List the runs of a schedule, newest first."""
     parts = parts_of(request)

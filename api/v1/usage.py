@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from mailsift.api.http.openapi import error_responses, operation, v1_router
 from mailsift.api.http.responses import Envelope, ViewModel, answer
 from mailsift.api.parts import parts_of
-from mailsift.api.v1.jobs import Reader
+from mailsift.api.v1.jobs import JobReader
 from mailsift.jobs.outcomes.accuracy import SHARES, GroupBy, to_csv
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.errors import MailsiftError
@@ -82,7 +82,7 @@ class UsageResponse(BaseModel):
 @router.get("", **operation("What was used, by day", UsageResponse, "usage_range_invalid"))
 async def get_usage(
     request: Request,
-    caller: Reader,
+    caller: JobReader,
     since: Annotated[Day | None, Query(description="first day (UTC); else 29 days before `until`")] = None,
     until: Until = None,
 ) -> JSONResponse:
@@ -180,7 +180,7 @@ class AccuracyResponse(BaseModel):
 )
 async def get_accuracy(
     request: Request,
-    caller: Reader,
+    caller: JobReader,
     by: Annotated[list[GroupBy] | None, Query(max_length=4, description="what to break it down by")] = None,
     since: Annotated[Day | None, Query(description="first day (UTC); else 89 days before `until`")] = None,
     until: Until = None,

@@ -55,8 +55,8 @@ router = v1_router("/webhooks", "webhooks")
 deliveries_router = v1_router("/deliveries", "webhooks")
 events_router = v1_router("/events", "events")
 
-Reader = Annotated[Caller, Depends(RequireScope(Scope.WEBHOOKS_READ))]
-Writer = Annotated[Caller, Depends(RequireScope(Scope.WEBHOOKS_WRITE))]
+_WebhookReader = Annotated[Caller, Depends(RequireScope(Scope.WEBHOOKS_READ))]
+_WebhookWriter = Annotated[Caller, Depends(RequireScope(Scope.WEBHOOKS_WRITE))]
 _FIELD_ERRORS: Final = (
     "webhook_url_invalid",
     "webhook_url_blocked",
@@ -232,7 +232,7 @@ class TestRequest(RequestModel):
     status_code=201,
     **operation("Register a webhook", NewWebhookResponse, *_FIELD_ERRORS, "webhook_limit"),
 )
-async def create_webhook(request: Request, wanted: WebhookRequest, caller: Writer) -> JSONResponse:
+async def create_webhook(request: Request, wanted: WebhookRequest, caller: _WebhookWriter) -> JSONResponse:
     """Register a webhook; its secret is shown only in this answer."""
     view, secret = await parts_of(request).webhooks.create(
         caller.account_id, wanted.url, wanted.types, rate_per_second=wanted.rate_per_second
@@ -244,7 +244,7 @@ async def create_webhook(request: Request, wanted: WebhookRequest, caller: Write
 
 @router.get("", **operation("List webhooks", WebhooksResponse, "bad_cursor"))
 async def list_webhooks(
-    request: Request, caller: Reader, limit: Limit = 100, cursor: Cursor = ""
+    request: Request, caller: _WebhookReader, limit: Limit = 100, cursor: Cursor = ""
 ) -> JSONResponse:
     """List the account's webhooks, oldest first."""
     views = await parts_of(request).webhooks.list(caller.account_id)
@@ -253,7 +253,7 @@ async def list_webhooks(
 
 
 @router.post("/test", **operation("Test a webhook", TestResponse, "webhook_not_found", "webhook_test_limit"))
-async def test_webhook(request: Request, wanted: TestRequest, caller: Writer) -> JSONResponse:
+async def test_webhook(request: Request, wanted: TestRequest, caller: _WebhookWriter) -> JSONResponse:
     """Send a simulated event once, with the header `webhook-test: true`; it never counts as a failure."""
     outcome = await parts_of(request).webhooks.test(
         caller.account_id, wanted.webhook_id, wanted.test_type, test_mode=caller.test
@@ -265,7 +265,7 @@ async def test_webhook(request: Request, wanted: TestRequest, caller: Writer) ->
 @deliveries_router.get(
     "/{delivery_id:uuid}", **operation("Look at a delivery", DeliveryLogResponse, "delivery_not_found")
 )
-async def get_delivery(request: Request, caller: Reader, delivery_id: UUID) -> JSONResponse:
+async def get_delivery(request: Request, caller: _WebhookReader, delivery_id: UUID) -> JSONResponse:
     """Return a delivery and its attempts."""
     service = parts_of(request).webhooks
     view = await service.delivery(caller.account_id, delivery_id)
@@ -281,14 +281,14 @@ async def get_delivery(request: Request, caller: Reader, delivery_id: UUID) -> J
         "Send an event again", DeliveryResponse, "delivery_not_found", "webhook_disabled", "delivery_conflict"
     ),
 )
-async def redeliver(request: Request, caller: Writer, delivery_id: UUID) -> JSONResponse:
+async def redeliver(request: Request, caller: _WebhookWriter, delivery_id: UUID) -> JSONResponse:
     """Send an event once more, now."""
     view = await parts_of(request).webhooks.redeliver(caller.account_id, delivery_id)
     return answer(DeliveryResponse.model_validate(view), "The event is sent again.", status=202)
 
 
 @router.get("/{webhook_id:uuid}", **operation("Look at a webhook", WebhookResponse, "webhook_not_found"))
-async def get_webhook(request: Request, caller: Reader, webhook_id: UUID) -> JSONResponse:
+async def get_webhook(request: Request, caller: _WebhookReader, webhook_id: UUID) -> JSONResponse:
     """Return a webhook."""
     return answer(
         WebhookResponse.model_validate(await parts_of(request).webhooks.get(caller.account_id, webhook_id))
@@ -300,7 +300,7 @@ async def get_webhook(request: Request, caller: Reader, webhook_id: UUID) -> JSO
     **operation("Change a webhook", WebhookResponse, "webhook_not_found", *_FIELD_ERRORS),
 )
 async def update_webhook(
-    request: Request, wanted: WebhookUpdateRequest, caller: Writer, webhook_id: UUID
+    request: Request, wanted: WebhookUpdateRequest, caller: _WebhookWriter, webhook_id: UUID
 ) -> JSONResponse:
     """Change a webhook; disabling skips waiting deliveries, enabling forgets past failures."""
     view = await parts_of(request).webhooks.update(
@@ -315,7 +315,7 @@ async def update_webhook(
 
 
 @router.delete("/{webhook_id:uuid}", **operation("Delete a webhook", None, "webhook_not_found"))
-async def delete_webhook(request: Request, caller: Writer, webhook_id: UUID) -> JSONResponse:
+async def delete_webhook(request: Request, caller: _WebhookWriter, webhook_id: UUID) -> JSONResponse:
     """Delete a webhook with its deliveries."""
     await parts_of(request).webhooks.delete(caller.account_id, webhook_id)
     return answer(None, "The webhook is deleted.")
@@ -332,7 +332,7 @@ async def delete_webhook(request: Request, caller: Writer, webhook_id: UUID) -> 
     ),
 )
 async def rotate_webhook_secret(
-    request: Request, caller: Writer, webhook_id: UUID, wanted: RotateRequest = _AS_USUAL
+    request: Request, caller: _WebhookWriter, webhook_id: UUID, wanted: RotateRequest = _AS_USUAL
 ) -> JSONResponse:
     """Give the webhook a new secret; during the overlap the previous one signs too."""
     service = parts_of(request).webhooks
@@ -348,7 +348,7 @@ async def rotate_webhook_secret(
 )
 async def list_deliveries(
     request: Request,
-    caller: Reader,
+    caller: _WebhookReader,
     webhook_id: UUID,
     limit: Limit = 20,
     cursor: Cursor = "",
@@ -385,7 +385,7 @@ async def _last_seen(service: WebhookService, caller: Caller, cursor: str) -> De
     **operation("Send failed events again", CountResponse, "webhook_not_found", "webhook_disabled"),
 )
 async def redeliver_failed(
-    request: Request, wanted: RedeliverRequest, caller: Writer, webhook_id: UUID
+    request: Request, wanted: RedeliverRequest, caller: _WebhookWriter, webhook_id: UUID
 ) -> JSONResponse:
     """Send again what was given up or skipped since a given time."""
     service = parts_of(request).webhooks
@@ -400,7 +400,7 @@ async def redeliver_failed(
 )
 async def recover_webhook(
     request: Request,
-    caller: Writer,
+    caller: _WebhookWriter,
     webhook_id: UUID,
     since: Annotated[Since, Query(description="ISO 8601 with a time zone; `Z` needs no escaping")],
 ) -> JSONResponse:
@@ -443,7 +443,7 @@ class EventsQuery(BaseModel):
 
 @events_router.get("", **operation("List events", EventsResponse, "bad_cursor"))
 async def list_events(
-    request: Request, caller: Reader, asked: Annotated[EventsQuery, Query()]
+    request: Request, caller: _WebhookReader, asked: Annotated[EventsQuery, Query()]
 ) -> JSONResponse:
     """List the account's events, oldest first, whether or not a webhook received them."""
     wanted = EventFilter(asked.type, asked.since, asked.job_id, _place_of(asked.cursor))
@@ -453,7 +453,7 @@ async def list_events(
 
 
 @events_router.get("/{event_id:uuid}", **operation("Look at an event", EventResponse, "event_not_found"))
-async def get_event(request: Request, caller: Reader, event_id: UUID) -> JSONResponse:
+async def get_event(request: Request, caller: _WebhookReader, event_id: UUID) -> JSONResponse:
     """Return an event by its id, which is the `webhook-id` of its deliveries."""
     return answer(_event_fields(await parts_of(request).webhooks.event(caller.account_id, event_id)))
 

@@ -22,7 +22,7 @@ from mailsift.accounts.keys import (
     Scope,
     kind_of,
 )
-from mailsift.accounts.widget import LIFETIME, MOST_CHECKS, FormVisit, check_origin
+from mailsift.accounts.widget import MOST_CHECKS, TOKEN_SECONDS, FormVisit, check_origin
 from mailsift.api.http.auth import RequireScope, client_of
 from mailsift.api.http.inputs import WHOLE, Email, RequestModel, ShortText, StrictRoute, Whole
 from mailsift.api.http.openapi import operation, v1_router
@@ -103,7 +103,7 @@ async def widget_session(request: Request, wanted: WidgetSessionRequest) -> JSON
     """Return a token for this page load."""
     visit = await _visit(request, wanted.key)
     token = await parts_of(request).widget.open(visit)
-    return answer({"token": token, "seconds": LIFETIME, "checks": MOST_CHECKS}, "The page may ask.")
+    return answer({"token": token, "seconds": TOKEN_SECONDS, "checks": MOST_CHECKS}, "The page may ask.")
 
 
 @router.post("/v1/widget/check")

@@ -146,7 +146,7 @@ class JobAction(StrEnum):
     LOWER = "priority_low"
 
 
-AT_ONCE: Final[Mapping[JobAction, int]] = dict.fromkeys(JobAction, 5_000) | {
+MOST_AT_ONCE: Final[Mapping[JobAction, int]] = dict.fromkeys(JobAction, 5_000) | {
     JobAction.RETRY: 50,
     JobAction.RESTART: 500,
 }
@@ -196,7 +196,7 @@ class JobActions:
         """
         if action is JobAction.RESTART:
             wanted = replace(wanted, broken_but=LIST_FAULTS)
-        most = AT_ONCE[action]
+        most = MOST_AT_ONCE[action]
         found = await self._database.run(jobs.matching_ids, wanted, limit=most + 1)
         if len(found) > most:
             text = f"More than {most:,} jobs match, the most one order may reach: narrow the filter."

@@ -28,7 +28,7 @@ from mailsift.storage.sql.deliveries import ClaimedDelivery
 from mailsift.storage.sql.stats import claimable
 from mailsift.storage.sql.workers import ProcessHealth
 
-KEPT_SECONDS = 86_400.0
+SCRATCH_KEPT_SECONDS = 86_400.0
 """How long an untouched file stays; files in use are touched."""
 _MOST_WAKE_UPS = 32
 """Wake-ups that lie ready at most: a worker's processes wake one another once a few of them are up."""
@@ -130,7 +130,7 @@ class Tidier:
             return 0
         self._tidied_at = now, moment
         jumped = last is None or abs((now - last[0]) - (moment - last[1])) > _JUMP_SECONDS
-        before = float("-inf") if jumped else now - KEPT_SECONDS
+        before = float("-inf") if jumped else now - SCRATCH_KEPT_SECONDS
         copies = await self.blobs.clear_old_copies(before=before)
         left = await asyncio.to_thread(clear_abandoned, self.scratch)
         return copies + left + await asyncio.to_thread(clear_old, self.scratch, before=before)

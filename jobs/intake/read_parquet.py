@@ -13,7 +13,7 @@ from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.sniff import too_many_columns
 from mailsift.jobs.intake.table import SourceTable
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.zones import DEFAULT, is_zone
+from mailsift.pipeline.zones import DEFAULT_ZONE, is_zone
 
 _NO_TEXT = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
 _Type: TypeAlias = pl.DataType | DataTypeClass
@@ -95,7 +95,7 @@ def _with_known_zones(dtype: _Type) -> _Type:
     """Return the type with UTC instead of zones that have no name (+05:30), over which polars panics."""
     match dtype:
         case pl.Datetime(time_unit=unit, time_zone=str(zone)) if not is_zone(zone):
-            return pl.Datetime(unit, DEFAULT)
+            return pl.Datetime(unit, DEFAULT_ZONE)
         case pl.List(inner=inner):
             return pl.List(_with_known_zones(inner))
         case pl.Array(inner=inner, size=size):

@@ -54,8 +54,8 @@ from mailsift.storage.sql.accuracy import (
     CHANGED,
     FATES,
     JUDGED,
+    MOST_PROVIDERS,
     OTHER_PROVIDERS,
-    PROVIDERS,
     SAME,
     AccuracySum,
     Measurement,
@@ -502,7 +502,7 @@ def _folded(counts: pl.DataFrame) -> pl.DataFrame:
     """Let the providers with few addresses be one."""
     text = counts.with_columns(pl.col("provider").cast(pl.String))
     most = text.group_by("provider").agg(pl.col("n").sum()).sort(["n", "provider"], descending=[True, False])
-    named = pl.when(pl.col("provider").is_in(most["provider"].head(PROVIDERS).to_list()))
+    named = pl.when(pl.col("provider").is_in(most["provider"].head(MOST_PROVIDERS).to_list()))
     folded = text.with_columns(named.then("provider").otherwise(pl.lit(OTHER_PROVIDERS)).alias("provider"))
     return folded.group_by("provider", *_VERDICT_KIND).agg(pl.col("n").sum())
 

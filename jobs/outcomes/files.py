@@ -34,7 +34,7 @@ from mailsift.jobs.intake.sniff import (
 )
 from mailsift.jobs.intake.table import MOST_NOTES, header_place
 from mailsift.jobs.outcomes.tables import (
-    SAMPLE,
+    OUTCOME_SAMPLE_ROWS,
     Row,
     address_at,
     address_column,
@@ -141,7 +141,7 @@ def _head_of(path: Path) -> bytes:
 
 
 def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[Row]) -> Iterator[tuple[str, str, float]]:
-    first = list(islice(rows, SAMPLE))
+    first = list(islice(rows, OUTCOME_SAMPLE_ROWS))
     if not first:
         raise MailsiftError("empty_file", "The file has no rows.")
     frame = frame_of(first)
@@ -399,7 +399,7 @@ def _of(record: _Record, kind: type[_T]) -> list[_T]:
 
 def _read_records(records: Iterator[_Record]) -> Iterator[ParsedOutcome]:
     """Read events of senders as they post them to webhooks, and other records as rows of a table."""
-    first = list(islice(records, SAMPLE))
+    first = list(islice(records, OUTCOME_SAMPLE_ROWS))
     told = [bool((sender := sender_of(record)) and read_event(sender, record)) for record in first]
     names: Row = ()
     read: Callable[[Row], ParsedOutcome] = _nothing
@@ -428,7 +428,7 @@ def _read_record(
 
 
 def _table_of(records: Iterator[dict[str, str]]) -> tuple[tuple[str, ...], Iterator[Row]]:
-    first = list(islice(records, SAMPLE))
+    first = list(islice(records, OUTCOME_SAMPLE_ROWS))
     names = tuple(islice(dict.fromkeys(chain.from_iterable(first)), _MOST_FIELDS))
     if not names:
         raise MailsiftError("no_address_column", "The file contains no records with named fields.")

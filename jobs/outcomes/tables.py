@@ -33,7 +33,7 @@ from mailsift.pipeline.outcomes.times import day_first_in, epoch
 
 Row: TypeAlias = Sequence[str]
 
-SAMPLE: Final = 1_000
+OUTCOME_SAMPLE_ROWS: Final = 1_000
 
 _STATUS: Final = re.compile(r"[245]\.\d{1,3}\.\d{1,3}")
 _REPLY_CODE: Final = re.compile(r"(?<![\d.])([245])(?:\d\d(?=[ \-])|\.\d{1,3}\.\d{1,3}\b(?!\.\d))")
@@ -109,7 +109,7 @@ def read_rows(rows: Iterator[Row], names: Row | None = None) -> Iterator[ParsedO
         MailsiftError: see `reader_of`.
     """
     rows = _apart_by_recipient(rows) if names is None else rows
-    first = list(islice(rows, SAMPLE))
+    first = list(islice(rows, OUTCOME_SAMPLE_ROWS))
     read, header = reader_of(names, first)
     return map(read, chain(first[1:] if header else first, rows))
 
@@ -784,7 +784,7 @@ def _kind_by(words: str, status: str) -> OutcomeKind | None:
 
 # The words by which senders call what happened, in a cell and in the name of a column.
 
-KINDS: Final = {
+_KINDS: Final = {
     OutcomeKind.DELIVERED: "delivered delivery delivers deliver ok success successful"
     " opened open opens firstopening opening openings clicked click clicks clickthrough read replied viewed"
     " zugestellt geoffnet angeklickt geklickt livre remis delivre ouvert clique entregado abierto entregue"
@@ -823,7 +823,7 @@ KINDS: Final = {
 }
 """What senders call a kind, in the letters of the word alone."""
 
-_KIND_OF: Final = {word: kind for kind, words in KINDS.items() for word in words.split()}
+_KIND_OF: Final = {word: kind for kind, words in _KINDS.items() for word in words.split()}
 
 
 def _row(kind: OutcomeKind | None, pattern: str) -> tuple[re.Pattern[str], OutcomeKind | None]:

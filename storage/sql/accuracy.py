@@ -16,7 +16,7 @@ FATES: Final = ("delivered", "gone", "refused")
 JUDGED, SAME, CHANGED = "judged", "same", "changed"
 OTHER_PROVIDERS: Final = "other"
 """Stands for the many small ones."""
-PROVIDERS: Final = 100
+MOST_PROVIDERS: Final = 100
 """So many have sums of their own, of a list or of an account's outcomes."""
 
 
@@ -289,7 +289,7 @@ async def set_fates(
 async def sum_up(connection: Connection, account_id: UUID) -> None:
     """Count anew what became of the account's verdicts."""
     await connection.execute(_FORGET_SUMS, {"account_id": account_id, "fates": list(FATES)})
-    values = {"account_id": account_id, "most": PROVIDERS, "other": OTHER_PROVIDERS}
+    values = {"account_id": account_id, "most": MOST_PROVIDERS, "other": OTHER_PROVIDERS}
     await connection.execute(_SUM_UP, values)
 
 

@@ -43,7 +43,7 @@ MOST_RAISE: Final = 2.0
 """An edit may at most double what the provider table (with the overrides file) allows: politeness is not
 given up with a click. Whoever needs more says so in the overrides file."""
 EDITS_REFRESH_SECONDS: Final = 2.0
-KNOWN_SECONDS: Final = 1.5 * EDITS_REFRESH_SECONDS  # by then every process knows of an edit
+_EDIT_KNOWN_SECONDS: Final = 1.5 * EDITS_REFRESH_SECONDS  # by then every process knows of an edit
 HELD_SECONDS: Final = 30.0  # when to ask again while a provider is held
 
 _log = logging.getLogger(__name__)
@@ -220,13 +220,13 @@ async def let_go(connection: Connection, *, provider: str, source: str, edited_b
         "source": source,
         "edited_by": edited_by,
         "seconds": 2 * HELD_SECONDS,
-        "known_seconds": KNOWN_SECONDS,
+        "known_seconds": _EDIT_KNOWN_SECONDS,
     }
     if (await connection.execute(_LET_GO, values)).rowcount != 1:
         return False
     await connection.execute(_DROP_EMPTY_EDIT, values)
     await connection.execute(_RELEASE_CHUNKS, values)
-    await wake_sources(connection, provider=provider, source=source, after=KNOWN_SECONDS)
+    await wake_sources(connection, provider=provider, source=source, after=_EDIT_KNOWN_SECONDS)
     return True
 
 

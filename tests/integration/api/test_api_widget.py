@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from mailsift.accounts.keys import Caller, KeyKind, Pepper
-from mailsift.accounts.widget import LIFETIME, FormVisit, WidgetGate
+from mailsift.accounts.widget import TOKEN_SECONDS, FormVisit, WidgetGate
 from mailsift.container import open_container
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError
@@ -161,7 +161,7 @@ async def test_a_token_ends_and_belongs_to_its_visitor(redis_url: str) -> None:
         with pytest.raises(MailsiftError, match="expired or been used"):
             await gate.admit(neighbours, token, 1)
         await gate.admit(mine, token, 1)
-        now[0] += LIFETIME
+        now[0] += TOKEN_SECONDS
         with pytest.raises(MailsiftError, match="expired or been used"):
             await gate.admit(mine, token, 2)
         assert not [name async for name in redis.scan_iter() if b"192.0.2" in name]

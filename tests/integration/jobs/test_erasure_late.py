@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from mailsift.jobs.engine.maintenance import KEPT_SECONDS, Tidier
+from mailsift.jobs.engine.maintenance import SCRATCH_KEPT_SECONDS, Tidier
 from mailsift.jobs.erasure import Eraser
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobOptions
@@ -147,7 +147,7 @@ async def test_old_files_of_this_machine_go_and_those_in_use_stay(settings: Sett
     for file in old + new:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("a@example.com")
-    past = system_clock() - KEPT_SECONDS - 60
+    past = system_clock() - SCRATCH_KEPT_SECONDS - 60
     for place in (*old, *(file.parent for file in old[1:]), cache / "jobs/x", cache / "jobs"):
         os.utime(place, (past, past))
     clock, steady = system_clock(), 0.0

@@ -9,7 +9,7 @@ import pytest
 from mailsift.events.outbox import MailRoute, NoticeKind, compose_notice, mail_retry_at, notice_after
 from mailsift.events.retry import DISABLE_AFTER_S, DisabledReason
 from mailsift.pipeline.clock import utc_datetime
-from mailsift.pipeline.zones import DEFAULT
+from mailsift.pipeline.zones import DEFAULT_ZONE
 from mailsift.storage.sql.deliveries import EndpointHealth
 from mailsift.storage.sql.outbox import MAIL_RETRY_S, ClaimedNotice
 
@@ -33,7 +33,7 @@ def notice(
     return ClaimedNotice(
         id=NOTICE,
         account=account,
-        zone=DEFAULT,
+        zone=DEFAULT_ZONE,
         kind=kind,
         subject_id=ENDPOINT,
         since=utc_datetime(NOW - 3 * DAY),

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailsift.logs import ADDRESS, LONGEST, SECRET, redact, redacted
+from mailsift.logs import ADDRESS, LONGEST_LINE, SECRET, redact, redacted
 
 _LOCAL = st.text(
     "abcdefghijklmnopqrstuvwxyzABCXYZ0123456789.!#$%&'*+/=?^_`{|}~-äöüß中文", min_size=3, max_size=40
@@ -91,9 +91,9 @@ def test_an_exception_among_the_fields_is_its_class_only() -> None:
 
 
 def test_a_text_without_end_is_cut_after_it_is_read() -> None:
-    told = redact("x" * LONGEST + "jane@example.com")
+    told = redact("x" * LONGEST_LINE + "jane@example.com")
     assert told == ADDRESS
-    assert len(redact("word " * 10_000)) == LONGEST + 3
+    assert len(redact("word " * 10_000)) == LONGEST_LINE + 3
 
 
 def test_a_hostile_text_costs_no_time() -> None:

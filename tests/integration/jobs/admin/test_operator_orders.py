@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mailsift.jobs.admin.actions import AT_ONCE, JobAction, Operations
+from mailsift.jobs.admin.actions import MOST_AT_ONCE, JobAction, Operations
 from mailsift.jobs.service import JobService
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import (
@@ -97,7 +97,7 @@ async def test_an_order_that_would_reach_too_many_does_nothing(settings: Setting
     with pytest.raises(MailsiftError) as refused:
         await ops.jobs.all_matching("olga", JobAction.RETRY, JobFilter())
     assert refused.value.code == "too_many_jobs"
-    assert AT_ONCE[JobAction.RETRY] == 50
+    assert MOST_AT_ONCE[JobAction.RETRY] == 50
     assert await ops.console.audit() == []
 
 
