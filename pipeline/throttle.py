@@ -114,6 +114,8 @@ class Ask:
         domains: some of those that wait for the provider, to tell a company from a hoster; () where
             too few addresses wait for care.
         seconds: how long the session may run, unless we are held up; 0 = not known.
+        patience: seconds that are rather waited than fewer recipients taken because the rate allows no more
+            yet: every session costs its server a connection, and the domain's random recipient.
     """
 
     provider: str
@@ -124,6 +126,7 @@ class Ask:
     tally: ListTally | None = None
     domains: tuple[str, ...] = ()
     seconds: float = 0.0
+    patience: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

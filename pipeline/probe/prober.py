@@ -423,7 +423,10 @@ class _ProbeRun:
     def _ask_of(self, plan: SessionPlan, now: float) -> Ask:
         ask = plan.ask
         tally = self._request.stop.tally(ThrottleKey(ask.provider, ask.source))
-        return replace(ask, tally=tally, seconds=self._session_seconds(now))
+        # Who has waited takes what there is: others who ask for less might never leave a full session.
+        patient = plan.route.provider.denied_since is None
+        patience = min(self._context.config.local_wait, max(0.0, self._seconds_left())) if patient else 0.0
+        return replace(ask, tally=tally, seconds=self._session_seconds(now), patience=patience)
 
     def _session_seconds(self, now: float) -> float:
         """Return how long a session may take that begins now."""

@@ -28,13 +28,14 @@
 -- ARGV: now ("" = this server's clock), lease seconds, busy seconds, slowest rate, name of the first lease,
 --       seconds no session outlasts, seconds an unknown recipient counts, seconds a known one does,
 --       seconds a tally is kept, domains from which on a server is a hoster's, seconds of the longest hold;
---       then eighteen per ask: recipients wanted, sessions, rate, burst, lease number,
+--       then nineteen per ask: recipients wanted, sessions, rate, burst, lease number,
 --       the address's sessions, rate, burst,
 --       unknown recipients for which the provider blocks (0 = it does not), fewest recipients of use there,
 --       the share of missing ones at which the list stops (0 = it does not), after how many that were asked,
 --       and what the database knows of: asked, missing; seconds after which one that is stopped comes back,
 --       unknown recipients for which it may block (0 = that is not minded), seconds after which the session
---       asks for nobody any more where they count, and is over for a tally, domains that wait, by blanks
+--       asks for nobody any more where they count, and is over for a tally, seconds that are rather waited than
+--       fewer recipients taken for the sake of a rate, domains that wait, by blanks
 -- Returns six numbers per ask: recipients granted, milliseconds until asking again makes sense,
 -- 0 or why: 1 when the provider is left alone because it refuses us, 2 when more is possible once a session
 -- has ended, 3 when the list stops there;
@@ -164,9 +165,9 @@ end
 local function answer(ask)
   local place = 1 + ask * 9
   local state, sessions, address, pace = KEYS[place + 1], KEYS[place + 2], KEYS[place + 3], KEYS[place + 4]
-  local first = 11 + ask * 18
+  local first = 11 + ask * 19
   local arg = {}
-  for i = 1, 17 do
+  for i = 1, 18 do
     arg[i] = tonumber(ARGV[first + i])
   end
   local wanted = arg[1]
@@ -202,7 +203,7 @@ local function answer(ask)
     return 0, ignorant, 0
   end
   if careful then
-    local domains = ARGV[first + 18]
+    local domains = ARGV[first + 19]
     local many_there = serves_many(KEYS[place + 8], domains)
     local many_here = serves_many(KEYS[place + 9], domains)
     -- Who has ever refused us, or called us too fast, is no harmless hoster; nor harmless because few wait there.
@@ -257,8 +258,9 @@ local function answer(ask)
   end
   local theirs = gate(their_paid_until, arg[7], arg[8], wanted)
   local count = math.min(fits, mine.available, theirs.available)
-  if count < 1 then
-    return 0, math.max(mine.wait, theirs.wait, 0.001), 0
+  local wait = math.max(mine.wait, theirs.wait)
+  if count < 1 or (count < fits and wait > 0 and wait <= arg[18]) then
+    return 0, math.max(wait, 0.001), 0
   end
 
   owe(mine.start + count / mine.rate)

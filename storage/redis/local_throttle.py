@@ -495,8 +495,9 @@ class LocalThrottle(Throttle):
         wanted = min(limits.recipients, limits.recipients if limits.careful else headroom.recipients)
         limited = ((provider, own_limit), (rate_state, address_limit))
         count = min(wanted, *(state.available(limit, now) for state, limit in limited))
-        if count < 1:
-            return Grant(0, retry_after=max(state.wait(limit, wanted, now) for state, limit in limited))
+        wait = max(state.wait(limit, wanted, now) for state, limit in limited)
+        if count < 1 or (count < wanted and 0 < wait <= ask.patience):
+            return Grant(0, retry_after=wait)
         for state, limit in limited:
             state.take(limit, count, now)
         lease = self._begin_session(ask, limits, count, now)

@@ -181,7 +181,7 @@ class RedisThrottle(Throttle):
         args.extend((TALLY_SECONDS, MANY_DOMAINS, _LONGEST_HOLD))
         for number, (ask, one) in enumerate(zip(asks, limits, strict=True)):
             args.extend((*_limit_arguments(one, number), one.harvest, ask.least, *_stop_arguments(ask)))
-            args.extend((one.careful, config.booked_seconds(ask), " ".join(ask.domains)))
+            args.extend((one.careful, config.booked_seconds(ask), ask.patience, " ".join(ask.domains)))
         answers = await self._run(self._grant, keys, args)
         self._is_gone = answers is None
         if answers is None:

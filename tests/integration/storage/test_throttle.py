@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -26,6 +27,20 @@ def throttle(request: pytest.FixtureRequest, time: Time) -> Throttle:
 async def test_a_grant_is_what_is_wanted_up_to_a_session_and_then_what_is_left(throttle: Throttle) -> None:
     assert (await one(throttle, ask(wanted=50))).recipients == 8  # the row's recipients
     assert (await one(throttle, ask(wanted=50))).recipients == 2  # the burst's rest
+
+
+async def test_who_rather_waits_for_a_full_session_is_granted_one_or_told_when(
+    throttle: Throttle, time: Time
+) -> None:
+    patient = replace(ask(wanted=8), patience=6.5)
+    assert (await session(throttle, patient)).recipients == 8
+    denied = await one(throttle, patient)  # two are left of the burst
+    assert (denied.recipients, denied.retry_after) == (0, pytest.approx(6.0, abs=0.002))
+    assert (await session(throttle, replace(patient, patience=5.5))).recipients == 2  # too long to wait
+    time.now += 7
+    assert (await session(throttle, ask(wanted=8))).recipients == 7  # who has waited takes what there is
+    time.now += 3600
+    assert (await session(throttle, replace(ask(wanted=50), patience=6.5))).recipients == 8  # no more ever fit
 
 
 async def test_nothing_left_names_the_time_when_asking_makes_sense(throttle: Throttle, time: Time) -> None:

@@ -228,6 +228,18 @@ async def test_a_long_denial_hands_back_and_a_short_one_is_waited_for() -> None:
         assert len(probed.waits) == 100
 
 
+async def test_who_was_denied_takes_what_there_is_and_all_others_wait_for_a_full_session() -> None:
+    mailer = Mailer(rcpt=knows(*USERS))
+    async with mailing(mailer) as port:
+        bench = Bench(port, throttle=OpenDoors(denials=1), providers=providers(recipients=5, sessions=1))
+        bench.settings["local_wait"] = 0.8
+        await bench.probe(targets(FACT, *USERS[:8]))
+        await bench.probe(targets(FACT, *USERS[8:9]), budget_s=0.5)
+    asked = [ask.patience for asks in bench.throttle.grants for ask in asks]
+    assert asked[:3] == [0.8, 0.0, 0.8]
+    assert 0 < asked[-1] <= 0.5  # no longer than a session may still begin
+
+
 async def test_a_small_grant_is_kept_to() -> None:
     mailer = Mailer(rcpt=knows(*USERS))
     async with mailing(mailer) as port:
