@@ -344,6 +344,12 @@ def _score(head: str, delimiter: str) -> tuple[bool, float, int] | None:
     return has_address, count / len(records), width
 
 
+def holds_addresses(head: str, dialect: Dialect) -> bool:
+    """Say whether a cell of the first records is nothing but an address or several."""
+    records = _records(head, dialect.delimiter or "\0", spaced=dialect.spaced)  # no text has a NUL
+    return any(_holds_addresses(cell) for row in records for cell in row)
+
+
 def _holds_addresses(cell: str) -> bool:
     """Say whether a cell is nothing but an address or several, parted by what may part cells elsewhere."""
     return all(map(is_bare_address, re.split(r"[\s,;|]+", cell.strip(" \t,;|"))))

@@ -30,7 +30,10 @@ def _with_the_option() -> Iterator[None]:
     except MailsiftError as error:
         if error.code != "no_address_column":
             raise
-        raise MailsiftError(error.code, f"{error.message} Here with --column.") from None
+        named = " and ".join(f"--{option}" for option in ("column", "repair") if option in error.message)
+        raise MailsiftError(
+            error.code, f"{error.message} Here with {named}." if named else error.message
+        ) from None
 
 
 @_with_the_option()
