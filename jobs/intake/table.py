@@ -138,7 +138,7 @@ _NO_COLUMN = "No column is named like one with addresses, and none holds enough 
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
 MOST_NOTES = 20  # rows above a header
 _TITLE = 1  # cell that a title fills
-COUNT = r"^\(?\d+ rows?(?: selected| affected| in set.*| +\d+ columns?)?\)?\.?\s*$"
+COUNT = r"^(?:\(\d+ [^()@]+\)|\d+ rows?(?: selected| affected| in set.*| +\d+ columns?)?\.?)\s*$"
 """What terminals write below a table."""
 _COMMENT = re.compile(r"\s*#+(?:\s+\S|[^\W\d])|[^@]*[^\W\d_]\s?:(?:\s|$)")
 """A comment, or a label as in `Owner: Ann`."""

@@ -495,6 +495,7 @@ def test_titles_and_notes_above_a_header_are_no_rows(
     [
         ("+----+---------+\n| id | email   |\n+----+---------+\n|  1 | a@b.com |\n+----+---------+\n", 1),
         (" id |  email  \n----+---------\n  1 | a@b.com\n(1 row)\n\n", 1),
+        (" id |  email  \n----+---------\n  1 | a@b.com\n(1 Zeile, 2 ms)\n\n", 1),
         ("Name | Email\n--- | :---:\nAnn | a@b.com\n", 1),
         ("  email  \n---------\n a@b.com\n\n1 row selected.\n", 1),
         ("id|email\n---|-----\n1 |row@b.com\n", 1),
