@@ -114,7 +114,10 @@ def _open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTabl
             gunzip(packed, source, limits)
             head = _head(source)
             if container_of(head) is not FileContainer.TEXT:
-                raise MailsiftError("unsupported_format", "Only a text file may be compressed with gzip.")
+                raise MailsiftError(
+                    "unsupported_format",
+                    "Only a text file may be compressed with gzip; send other files as they are.",
+                )
         case FileContainer.TEXT:
             pass
     encoding = encoding_of(head)
