@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -140,6 +140,7 @@ MOST_NOTES = 20  # rows above a header
 _TITLE = 1  # cell that a title fills
 COUNT = r"^(?:\(\d+ [^()@]+\)|\d+ rows?(?: selected| affected| in set.*| +\d+ columns?)?\.?)\s*$"
 """What terminals write below a table."""
+_KIND_OF_MAIL = re.compile(r"\s*(?:\S+\s+)?e?-?mail(?:\s+[^\s@]+)?\s*", re.IGNORECASE)
 _COMMENT = re.compile(r"\s*#+(?:\s+\S|[^\W\d])|[^@]*[^\W\d_]\s?:(?:\s|$)")
 """A comment, or a label as in `Owner: Ann`."""
 _NO_NAME = re.compile(r"\d|\b(?:by|von|durch|par|por|da|przez|door|av)$", re.IGNORECASE)
@@ -168,7 +169,7 @@ def below_notes(table: SourceTable) -> SourceTable:
     if not place:
         return replace(table, frame=frame)
     sample = _texts(frame.head(SAMPLE_ROWS).collect(engine="streaming"))
-    named = [index for index, name in enumerate(sample.row(0)) if is_address_name(name)]
+    named = [n for n, name in enumerate(sample.row(0)) if is_address_name(name) or _is_kind_of_mail(name)]
     holds = any(address_shares(sample.select(pl.nth(index)))[0] for index in named)
     return replace(table, frame=_within_reach(frame)) if holds else table
 
@@ -193,12 +194,16 @@ def _within_reach(frame: pl.LazyFrame) -> pl.LazyFrame:
 
 def header_place(records: Sequence[Sequence[str]]) -> int:
     """Return where among a list's first records its header stands below notes, 0 where there are none."""
+    return _place_of(records, is_address_name) or _place_of(records, _is_kind_of_mail)
+
+
+def _place_of(records: Sequence[Sequence[str]], is_name: Callable[[str], bool]) -> int:
     notes: list[int] = []  # cells that are filled, of each
     for record in records[: MOST_NOTES + 1]:
         cells = sum(map(bool, map(str.strip, record)))
         if any(map(_mentions_address, record)) and not _is_note(record, cells):
             break
-        if any(map(is_address_name, record)):
+        if any(map(is_name, record)):
             has_titles = cells > _TITLE + 1 and max(notes[:1] + notes[-1:], default=cells) <= _TITLE
             is_titled = len(record) == sum(notes) == _TITLE and not any(map(_is_slip, records[: len(notes)]))
             return len(notes) if has_titles or is_titled or cells > max(notes, default=cells) else 0
@@ -327,6 +332,11 @@ def is_address_name(name: str) -> bool:
     return _plain(name) in _NAMES or name.strip() == "@"
 
 
+def _is_kind_of_mail(name: str) -> bool:
+    """Say whether a name may tell one column of addresses from another: `Mail privat`, `Work e-mail`."""
+    return bool(_KIND_OF_MAIL.fullmatch(name))
+
+
 def _mentions_address(cell: str) -> bool:
     return "@" in cell and not is_address_name(cell)
 
@@ -393,8 +403,8 @@ def _found(first: Sequence[str], texts: pl.DataFrame, patterns: Sequence[str]) -
 
 def _what_instead(texts: pl.DataFrame) -> str:
     """Return what to do about a list of which no column is found."""
-    if max(address_shares(texts, _MEANT_LIKE)) >= _ENOUGH:
-        return "many cells have a name beside the address; name the column, or let us `repair` the cells."
+    if any(max(address_shares(texts, meant)) >= _ENOUGH for meant in (_MEANT_LIKE, _MARKED)):
+        return "many cells have more than the address; name the column, or let us `repair` the cells."
     is_uncut = texts.width == 1 and any(address_shares(texts, "@"))
     return (
         "lines have more than an address; save the table as CSV or XLSX." if is_uncut else "name the column."

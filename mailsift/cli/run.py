@@ -30,9 +30,10 @@ def _with_the_option() -> Iterator[None]:
     except MailsiftError as error:
         if error.code != "no_address_column":
             raise
-        named = " and ".join(f"--{option}" for option in ("column", "repair") if option in error.message)
+        hints = {"name the column": "--column", "`repair`": "--repair"}
+        here = " and ".join(option for words, option in hints.items() if words in error.message)
         raise MailsiftError(
-            error.code, f"{error.message} Here with {named}." if named else error.message
+            error.code, f"{error.message} Here with {here}." if here else error.message
         ) from None
 
 

@@ -587,6 +587,15 @@ def test_cells_that_could_be_repaired_are_shown_though_no_column_is_chosen_for_t
     assert (seen["guess"], seen["odd"]) == (None, ["Ann <ann@example.com>", "Bob <bob@example.com>"])
 
 
+@pytest.mark.parametrize("name", ["Mail privat", "Work e-mail", "E-Mail 2"])
+def test_a_name_of_one_of_several_columns_of_addresses_ends_the_notes_above_it(
+    tmp_path: Path, name: str
+) -> None:
+    table = [["Members", "", ""], ["", "Contact", ""], ["id", "City", name], ["1", "Rome", "a@example.com"]]
+    got = read(tmp_path, csv_bytes(table))
+    assert (got.names, got.rows) == (table[2], [tuple(table[3])])
+
+
 def test_columns_of_a_sheet_that_only_notes_above_the_header_reach_are_none_of_the_table(
     tmp_path: Path,
 ) -> None:
