@@ -28,7 +28,7 @@ _NO_ROW = re.compile(COUNT)
 _MOST_NAMED = 3  # lines of a box above the rule below its header: names, and types
 
 
-def print_as_csv(path: Path, lines: Sequence[str], target: Path) -> bool:
+def print_as_csv(path: Path, lines: Sequence[str], target: Path, *, drawn: bool) -> bool:
     """Write the table that a text prints as CSV, and return True, where it prints one.
 
     Its header names an address column, and rows with an @ have their addresses there. What fits in no columns
@@ -38,6 +38,7 @@ def print_as_csv(path: Path, lines: Sequence[str], target: Path) -> bool:
         path: the text, which is UTF-8.
         lines: its first ones.
         target: what is written.
+        drawn: only lines may part the cells, for the text has addresses without a table, too.
     """
     for place, header in enumerate(lines[: MOST_NOTES + 1]):
         if "@" in header:
@@ -45,7 +46,9 @@ def print_as_csv(path: Path, lines: Sequence[str], target: Path) -> bool:
         below = lines[place + 1 :]
         cut, types = _between_lines(header), next(filter(_RULE.fullmatch, below[:_MOST_NAMED]), None)
         skipped = below.index(types) if cut and types else 0
-        if cut := cut or _in_columns(header, below, path, place) or _between_blanks(header, path, place):
+        if not (cut or drawn):
+            cut = _in_columns(header, below, path, place) or _between_blanks(header, path, place)
+        if cut:
             notes = [[line.strip()] for line in lines[:place] if not _RULE.fullmatch(line)]
             with target.open("w", encoding="utf-8", newline="") as out:
                 write = csv.writer(out)

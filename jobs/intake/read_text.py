@@ -84,8 +84,8 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
     if is_whole and (cells := addresses_in_line(head)):
         return SourceTable(pl.LazyFrame({column_id(0): cells}), None, "txt", encoding)
     dialect = _dialect(head, said)
-    printed = workdir / "printed.csv"
-    if not said and not holds_addresses(head, dialect) and print_as_csv(path, _LINE_END.split(head), printed):
+    printed, has_addresses = workdir / "printed.csv", holds_addresses(head, dialect)
+    if not said and print_as_csv(path, _LINE_END.split(head), printed, drawn=has_addresses):
         return replace(read_text(printed, "utf-8", workdir, limits), encoding=encoding)
     if dialect.columns > limits.columns:
         raise too_many_columns(limits.columns)

@@ -530,6 +530,11 @@ PRINTED = [["7", "ann@example.com", "Ann, jr."], ["8", "", "Bob  Lee"], ["10", "
             id="psql",
         ),
         pytest.param(
+            "id│email│name\n7│ann@example.com│Ann, jr.\n8││Bob  Lee\n10│cy@example.com│\n",
+            PRINTED,
+            id="tight",
+        ),
+        pytest.param(
             "\nid          email           name    \n----------- --------------- --------\n"
             "          7 ann@example.com Ann, jr.\n          8                 Bob  Lee\n"
             "         10 cy@example.com          \nno row of the table\n\n(3 rows affected)\n",
