@@ -22,10 +22,13 @@ _Cut = Callable[[str], list[str]]
 
 _DRAWN = re.compile("[\u2502\u2503\u2506\u2507\u250a\u250b\u254e\u254f\u2551]")
 """Vertical lines, whole and broken."""
+_BAR = re.compile(r"\|")
+"""What shells draw in ASCII, where a rule tells that it is no delimiter."""
 _RULE = re.compile(r"(?=.*[-=\u2500-\u257f]{2})[\s+|=:\-\u2500-\u257f]+")
 _RUNS = re.compile(r"\s*-+(?: +-+)+\s*")
 _NO_ROW = re.compile(COUNT)
-_MOST_NAMED = 3  # lines of a box above the rule below its header: names, and types
+_WITHIN = re.compile(r"\s*[\u251c-\u2523\u255e-\u2560]")
+_MOST_TYPES = 3  # lines, with the rule below them
 
 
 def print_as_csv(path: Path, lines: Sequence[str], target: Path, *, drawn: bool) -> bool:
@@ -44,8 +47,8 @@ def print_as_csv(path: Path, lines: Sequence[str], target: Path, *, drawn: bool)
         if "@" in header:
             break
         below = lines[place + 1 :]
-        cut, types = _between_lines(header), next(filter(_RULE.fullmatch, below[:_MOST_NAMED]), None)
-        skipped = below.index(types) if cut and types else 0
+        is_ruled = bool(below and _RULE.fullmatch(below[0]) and "|" in header and '"' not in header)
+        cut, skipped = _between_lines(header, _BAR if is_ruled else _DRAWN), _types_below(below)
         if not (cut or drawn):
             cut = _in_columns(header, below, path, place) or _between_blanks(header, path, place)
         if cut:
@@ -58,6 +61,13 @@ def print_as_csv(path: Path, lines: Sequence[str], target: Path, *, drawn: bool)
     return False
 
 
+def _types_below(below: Sequence[str]) -> int:
+    """Return how many lines below the names of a box belong to them: types, above a rule within the box."""
+    place = next((n for n, line in enumerate(below[:_MOST_TYPES]) if _RULE.fullmatch(line)), 0)
+    is_within = below[place : place + 1] and _WITHIN.match(below[place])
+    return place if is_within and not any("@" in line for line in below[:place]) else 0
+
+
 def _rows(path: Path, place: int) -> Iterator[str]:
     """Yield the lines below a header that may be rows."""
     with path.open(encoding="utf-8") as file:
@@ -67,14 +77,14 @@ def _rows(path: Path, place: int) -> Iterator[str]:
                 yield line.rstrip("\n")
 
 
-def _between_lines(header: str) -> _Cut | None:
+def _between_lines(header: str, drawn: re.Pattern[str]) -> _Cut | None:
     """Cut at vertical lines, of which the outer ones may be missing."""
-    first, *others = _DRAWN.split(header.strip())
+    first, *others = drawn.split(header.strip())
     outer = slice(not first, len(others) + 1 - (others[-1:] == [""]))
     names = list(map(str.strip, (first, *others)[outer]))
 
     def cut(line: str) -> list[str]:
-        cells = list(map(str.strip, _DRAWN.split(line)))
+        cells = list(map(str.strip, drawn.split(line)))
         return cells[outer.start : len(cells) - (len(others) + 1 - outer.stop)] if cells[1:] else cells
 
     return cut if others and any(map(is_address_name, names)) else None

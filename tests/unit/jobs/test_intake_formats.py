@@ -530,6 +530,25 @@ PRINTED = [["7", "ann@example.com", "Ann, jr."], ["8", "", "Bob  Lee"], ["10", "
             id="psql",
         ),
         pytest.param(
+            "+----+-----------------+----------+\n| id | email           | name     |\n"
+            "+----+-----------------+----------+\n|  7 | ann@example.com | Ann, jr. |\n"
+            "|  8 |                 | Bob  Lee |\n| 10 | cy@example.com  |          |\n"
+            "+----+-----------------+----------+\n3 rows in set (0.00 sec)\n",
+            PRINTED,
+            id="MySQL",
+        ),
+        pytest.param(
+            "│ id │ email           │ name     │\n│  7 │ ann@example.com │ Ann, jr. │\n"
+            "│  8 │                 │ Bob  Lee │\n└────┴─────────────────┴──────────┘\n",
+            PRINTED[:2],
+            id="no rule below the names",
+        ),
+        pytest.param(
+            "│ id │ email │ name │\n│  8 │       │ Bob  │\n└────┴───────┴──────┘\n",
+            [["8", "", "Bob"]],
+            id="no address",
+        ),
+        pytest.param(
             "id│email│name\n7│ann@example.com│Ann, jr.\n8││Bob  Lee\n10│cy@example.com│\n",
             PRINTED,
             id="tight",
