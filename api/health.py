@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import re
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import Any
@@ -25,11 +26,13 @@ _NO_KEY: dict[str, Any] = {"security": []}
 _NO_SCRIPTS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 }
+_CODE = re.compile("`([^`]+)`")
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Mailsift API</title>
-<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
-code{{font:14px ui-monospace,monospace}}
+<style>:root{{color-scheme:light dark}}
+body{{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
+code{{font:14px ui-monospace,monospace;overflow-wrap:anywhere}}td:first-child code{{overflow-wrap:normal}}
 td{{vertical-align:top;padding:.2rem 1rem .2rem 0}}</style>
 <h1>Mailsift API {version}</h1><p>{about}</p>
 <p>Machine readable: <a href="/openapi.json">openapi.json</a>. Requests under <code>/v1</code> carry
@@ -114,7 +117,7 @@ async def docs(request: Request) -> HTMLResponse:
     )
     page = _PAGE.format(
         version=html.escape(description["info"]["version"]),
-        about=html.escape(description["info"]["description"]),
+        about=_CODE.sub(r"<code>\1</code>", html.escape(description["info"]["description"])),
         operations=operations,
         codes=codes,
     )

@@ -78,7 +78,7 @@ class Inspection:
         columns: all of them, in its order.
         guess: place of the address column, from 0; None when no column looks like one.
         first: the cells of the first rows, as text, cut where they are long.
-        odd: the first cells of the address column that are no plain address.
+        odd: the first cells that are no plain address, of the address column or of one to be repaired.
     """
 
     rows: int

@@ -499,7 +499,8 @@ async def read_pieces(source: Path) -> AsyncIterator[bytes]:
 
 
 def _conflict(state: str, verb: str) -> MailsiftError:
-    return MailsiftError("job_state_conflict", f"A job that is {state} can’t {verb}.")
+    done = {"pause": "paused", "resume": "resumed", "cancel": "cancelled", "restart": "restarted"}[verb]
+    return MailsiftError("job_state_conflict", f"A job whose state is “{state}” can’t be {done}.")
 
 
 def check_readable(source: Path) -> None:

@@ -337,8 +337,17 @@ def _first_cause(field_errors: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _plain(cause: str) -> str:
-    """Name values that pydantic shows as Python does (`<Tier.SEND: 'send'>`) as they are written here."""
-    return re.sub(r"<\w+\.\w+: ('[^']*')>", r"\1", cause)
+    """Say in words of JSON what pydantic says of Python: `<Tier.SEND: 'send'>`, a dictionary, our classes."""
+    for python, json in _WORDS_OF_JSON:
+        cause = python.sub(json, cause)
+    return cause
+
+
+_WORDS_OF_JSON: Final = (
+    (re.compile(r"<\w+\.\w+: ('[^']*')>"), r"\1"),
+    (re.compile("Extra inputs are not permitted"), "There is no such field"),
+    (re.compile("valid dictionary(?: or (?:instance of|object to) .*)?"), "JSON object"),
+)
 
 
 def _place(part: object) -> str | int:

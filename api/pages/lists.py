@@ -35,6 +35,7 @@ from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.views import JobId, JobOptions, Priority
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.syntax.address import SyntaxRule, parse_cell
 from mailsift.storage.states import JobState
 
 router = APIRouter(include_in_schema=False)
@@ -125,6 +126,7 @@ async def _list_page(
             if job.state is JobState.COMPLETED
         ][:1],
         repairs=_repairs(request, found),
+        several=any(parse_cell(cell).rule == SyntaxRule.SEVERAL_ADDRESSES for cell in found.odd),
         columns=_column_choices(found),
         filled=filled or _StartForm(draft.name, sample=str(min(_SAMPLE_SIZE, max(1, found.rows // 2)))),
         guess=found.guess if _is_sure(found) else None,

@@ -114,7 +114,10 @@ def _open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTabl
             gunzip(packed, source, limits)
             head = _head(source)
             if container_of(head) is not FileContainer.TEXT:
-                raise MailsiftError("unsupported_format", "Only a text file may be compressed with gzip.")
+                raise MailsiftError(
+                    "unsupported_format",
+                    "Only a text file may be compressed with gzip; send other files as they are.",
+                )
         case FileContainer.TEXT:
             pass
     encoding = encoding_of(head)
@@ -376,7 +379,7 @@ def inspect_list(source: Path, workdir: Path, limits: IntakeLimits) -> dict[str,
         table = below_notes(table)
         sample = _first_rows(table)
         rows = int(table.frame.select(pl.len()).collect(engine="streaming").item())
-    choice, guess = _choice(_sample(table), table.names)
+    choice, guess, meant = _choice(_sample(table), table.names)
     rows -= choice.header
     if rows > limits.rows:
         raise too_many_rows(limits.rows)
@@ -399,7 +402,7 @@ def inspect_list(source: Path, workdir: Path, limits: IntakeLimits) -> dict[str,
             )
         ],
         "guess": guess,
-        "odd": [] if guess is None else _unusual_cells(texts.to_series(guess)),
+        "odd": [] if meant is None else _unusual_cells(texts.to_series(meant)),
         "first": [list(row) for row in cells.iter_rows()],
     }
 
@@ -410,12 +413,14 @@ def _unusual_cells(texts: pl.Series) -> list[str]:
     return unusual.str.slice(0, _CELL).unique(maintain_order=True).head(_ODD_CELLS).to_list()
 
 
-def _choice(sample: pl.DataFrame, names: Sequence[str] | None) -> tuple[Choice, int | None]:
-    """Find the address column; where there is none, the first one stands in and nothing is guessed."""
+def _choice(sample: pl.DataFrame, names: Sequence[str] | None) -> tuple[Choice, int | None, int | None]:
+    """Find the address column, and the one whose cells mean addresses; without one, the first stands in."""
     with SuppressCodes("no_address_column"):
         choice = choose_column(sample, names, "")
-        return choice, choice.index
-    return choose_column(sample, names, "1"), None
+        return choice, choice.index, choice.index
+    with SuppressCodes("no_address_column"):
+        return choose_column(sample, names, "1"), None, choose_column(sample, names, "", repair=True).index
+    return choose_column(sample, names, "1"), None, None
 
 
 def _column_keys(sample: pl.DataFrame, names: Sequence[str] | None, choice: Choice) -> Iterator[str]:

@@ -19,6 +19,7 @@ import polars as pl
 
 from mailsift.jobs.columns import column_id
 from mailsift.jobs.intake.models import IntakeLimits
+from mailsift.jobs.intake.read_print import print_as_csv
 from mailsift.jobs.intake.sniff import (
     AS_WINDOWS,
     HEAD_BYTES,
@@ -27,6 +28,7 @@ from mailsift.jobs.intake.sniff import (
     TextScan,
     addresses_in_line,
     dialect_of,
+    holds_addresses,
     is_bare_address,
     is_mostly_utf8,
     old_encodings,
@@ -39,6 +41,7 @@ from mailsift.pipeline.errors import MailsiftError
 
 _BLOCK = 1 << 20
 _SAMPLE_LINES = 200
+_LINE_END = re.compile(r"\r\n?|\n")
 _NO_DELIMITER = "\0"  # the scan made sure that no line has one
 _ESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
 _QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
@@ -81,6 +84,9 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
     if is_whole and (cells := addresses_in_line(head)):
         return SourceTable(pl.LazyFrame({column_id(0): cells}), None, "txt", encoding)
     dialect = _dialect(head, said)
+    printed, has_addresses = workdir / "printed.csv", holds_addresses(head, dialect)
+    if not said and print_as_csv(path, _LINE_END.split(head), printed, drawn=has_addresses):
+        return replace(read_text(printed, "utf-8", workdir, limits), encoding=encoding)
     if dialect.columns > limits.columns:
         raise too_many_columns(limits.columns)
     frame = _frame(path, scan, dialect, workdir, limits)

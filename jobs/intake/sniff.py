@@ -53,10 +53,10 @@ _UNSUPPORTED = {
     b"\x28\xb5\x2f\xfd": "compressed with Zstandard; only gzip is accepted",
     b"BZh": "compressed with bzip2; only gzip is accepted",
     b"\xfd7zXZ": "compressed with xz; only gzip is accepted",
-    b"7z\xbc\xaf": "a 7-Zip archive",
-    b"Rar!": "a RAR archive",
+    b"7z\xbc\xaf": "a 7-Zip archive; unpack it and send the list that is in it",
+    b"Rar!": "a RAR archive; unpack it and send the list that is in it",
     b"%PDF": "a PDF document",
-    b"{\\rtf": "a rich text document",
+    b"{\\rtf": "a rich text document; save it as plain text, with an address on each line",
     b"PK\x05\x06": "an empty zip archive",
     b"ARROW1\0\0": "an Arrow IPC (Feather) file; save it as Parquet",
     b"\xff\xff\xff\xff": "an Arrow IPC stream; save it as Parquet",
@@ -85,7 +85,7 @@ def container_of(head: bytes) -> FileContainer:
             raise _is_something_else(name)
     place, magics = _TAR
     if head[place] in magics:
-        raise _is_something_else("a tar archive; only gzip is accepted")
+        raise _is_something_else("a tar archive; unpack it and send the list that is in it")
     return next((kind for magic, kind in _CONTAINERS.items() if head.startswith(magic)), FileContainer.TEXT)
 
 
@@ -174,7 +174,10 @@ _NO_LISTS = (  # how texts begin that hold no list, and what they are
         ),
         "a message; paste its addresses, one a line",
     ),
-    (re.compile(r"From \S+ +(?:mon|tue|wed|thu|fri|sat|sun) ", re.IGNORECASE), "a mailbox of messages"),
+    (
+        re.compile(r"From \S+ +(?:mon|tue|wed|thu|fri|sat|sun) ", re.IGNORECASE),
+        "a mailbox of messages; paste their addresses, one a line",
+    ),
 )
 
 
@@ -344,6 +347,12 @@ def _score(head: str, delimiter: str) -> tuple[bool, float, int] | None:
     return has_address, count / len(records), width
 
 
+def holds_addresses(head: str, dialect: Dialect) -> bool:
+    """Say whether a cell of the first records is nothing but an address or several."""
+    records = _records(head, dialect.delimiter or "\0", spaced=dialect.spaced)  # no text has a NUL
+    return any(_holds_addresses(cell) for row in records for cell in row)
+
+
 def _holds_addresses(cell: str) -> bool:
     """Say whether a cell is nothing but an address or several, parted by what may part cells elsewhere."""
     return all(map(is_bare_address, re.split(r"[\s,;|]+", cell.strip(" \t,;|"))))
@@ -400,7 +409,7 @@ def check_workbook(path: Path, limits: IntakeLimits) -> None:
     if WORKBOOK not in parts:
         known = (name for part, name in _OTHER_PACKAGES.items() if part in parts)
         raise _is_something_else(
-            next(known, "a zip archive, but not an XLSX workbook; save it as XLSX or CSV")
+            next(known, "a zip archive, but not an XLSX workbook; unpack it and send the list that is in it")
         )
     unpacked = sum(entry.file_size for entry in entries)
     _refuse_bomb(path.stat().st_size if len(entries) <= _ZIP_ENTRIES else 0, unpacked)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import polars as pl
 
@@ -133,11 +134,13 @@ _FIGURES = r"^[^\p{L}]*\d[^\p{L}]*$"
 _YEAR = r"^\s*(?:19|20)\d\d\s*$"
 """Names of columns that hold figures, often enough."""
 _ENOUGH = 0.3  # of a column's filled cells look like addresses
+_NO_COLUMN = "No column is named like one with addresses, and none holds enough of them"
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
 MOST_NOTES = 20  # rows above a header
 _TITLE = 1  # cell that a title fills
-_COUNT = r"^\(?\d+ rows?(?: selected| in set.*)?\)?\.?\s*$"
+COUNT = r"^(?:\(\d+ [^()@]+\)|\d+ rows?(?: selected| affected| in set.*| +\d+ columns?)?\.?)\s*$"
 """What terminals write below a table."""
+_KIND_OF_MAIL = re.compile(r"\s*(?:\S+\s+)?e?-?mail(?:\s+[^\s@]+)?\s*", re.IGNORECASE)
 _COMMENT = re.compile(r"\s*#+(?:\s+\S|[^\W\d])|[^@]*[^\W\d_]\s?:(?:\s|$)")
 """A comment, or a label as in `Owner: Ann`."""
 _NO_NAME = re.compile(r"\d|\b(?:by|von|durch|par|por|da|przez|door|av)$", re.IGNORECASE)
@@ -162,11 +165,11 @@ def below_notes(table: SourceTable) -> SourceTable:
     frame = table.frame.slice(place) if place else table.frame
     if _is_underlined(*rows[place : place + 2]):
         line, text = "".join(rows[place + 1]), pl.concat_str(pl.col(pl.String).fill_null(""))
-        frame = frame.filter((text != line) & ~text.str.contains(_COUNT))
+        frame = frame.filter((text != line) & ~text.str.contains(COUNT))
     if not place:
         return replace(table, frame=frame)
     sample = _texts(frame.head(SAMPLE_ROWS).collect(engine="streaming"))
-    named = [index for index, name in enumerate(sample.row(0)) if is_address_name(name)]
+    named = [n for n, name in enumerate(sample.row(0)) if is_address_name(name) or _is_kind_of_mail(name)]
     holds = any(address_shares(sample.select(pl.nth(index)))[0] for index in named)
     return replace(table, frame=_within_reach(frame)) if holds else table
 
@@ -191,12 +194,16 @@ def _within_reach(frame: pl.LazyFrame) -> pl.LazyFrame:
 
 def header_place(records: Sequence[Sequence[str]]) -> int:
     """Return where among a list's first records its header stands below notes, 0 where there are none."""
+    return _place_of(records, is_address_name) or _place_of(records, _is_kind_of_mail)
+
+
+def _place_of(records: Sequence[Sequence[str]], is_name: Callable[[str], bool]) -> int:
     notes: list[int] = []  # cells that are filled, of each
     for record in records[: MOST_NOTES + 1]:
         cells = sum(map(bool, map(str.strip, record)))
         if any(map(_mentions_address, record)) and not _is_note(record, cells):
             break
-        if any(map(is_address_name, record)):
+        if any(map(is_name, record)):
             has_titles = cells > _TITLE + 1 and max(notes[:1] + notes[-1:], default=cells) <= _TITLE
             is_titled = len(record) == sum(notes) == _TITLE and not any(map(_is_slip, records[: len(notes)]))
             return len(notes) if has_titles or is_titled or cells > max(notes, default=cells) else 0
@@ -252,6 +259,8 @@ def choose_column(
         MailsiftError: `column_not_found` or `no_address_column`.
     """
     texts = _texts(sample)
+    if names is None:
+        texts = _below_names(texts)
     # JSON, XLSX and Parquet can have NULs, text files and databases cannot
     top = [name.replace("\0", "") for name in (texts.row(0) if names is None else names)]
     first = top if names is not None else [cell.strip() for cell in top]
@@ -266,6 +275,23 @@ def choose_column(
         exact = top if header else [""] * len(first)
         first = [name or f"column_{place}" for place, name in enumerate(exact, start=1)]
     return Choice(index, tuple(first), header)
+
+
+def _below_names(texts: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows, the first one shifted by a cell if it names all columns but the first, as R does.
+
+    There, in a table whose rows have names, no address stands below the name of the addresses but behind it.
+    """
+    *first, last = texts.row(0)
+    if last or not all(first):
+        return texts
+    shares = pairwise(address_shares(texts.slice(1)))
+    if any(
+        is_address_name(name) and not at and behind for name, (at, behind) in zip(first, shares, strict=True)
+    ):
+        head = pl.DataFrame([("", *first)], schema=texts.schema, orient="row")
+        return pl.concat([head, texts.slice(1)])
+    return texts
 
 
 def _is_data(texts: pl.DataFrame, index: int) -> bool:
@@ -304,6 +330,11 @@ def _is_data(texts: pl.DataFrame, index: int) -> bool:
 def is_address_name(name: str) -> bool:
     """Say whether columns of addresses are called so."""
     return _plain(name) in _NAMES or name.strip() == "@"
+
+
+def _is_kind_of_mail(name: str) -> bool:
+    """Say whether a name may tell one column of addresses from another: `Mail privat`, `Work e-mail`."""
+    return bool(_KIND_OF_MAIL.fullmatch(name))
 
 
 def _mentions_address(cell: str) -> bool:
@@ -367,8 +398,17 @@ def _found(first: Sequence[str], texts: pl.DataFrame, patterns: Sequence[str]) -
             return best
         if named:
             return (held or [named[0][1]])[0]
-    text = "No column is named like one with addresses, and none holds enough of them: name the column."
-    raise MailsiftError("no_address_column", text)
+    raise MailsiftError("no_address_column", f"{_NO_COLUMN}: {_what_instead(texts)}")
+
+
+def _what_instead(texts: pl.DataFrame) -> str:
+    """Return what to do about a list of which no column is found."""
+    if any(max(address_shares(texts, meant)) >= _ENOUGH for meant in (_MEANT_LIKE, _MARKED)):
+        return "many cells have more than the address; name the column, or let us `repair` the cells."
+    is_uncut = texts.width == 1 and any(address_shares(texts, "@"))
+    return (
+        "lines have more than an address; save the table as CSV or XLSX." if is_uncut else "name the column."
+    )
 
 
 def _fullest(shares: Sequence[float], counts: Sequence[int], texts: pl.DataFrame, address_like: str) -> int:

@@ -738,7 +738,7 @@ def _kind_of_row(
     if found is OutcomeKind.BOUNCED and OutcomeKind.DEFERRED in degrees:
         found = OutcomeKind.DEFERRED
     if found:
-        return found
+        return _written_off(signs, words) if found is OutcomeKind.UNSUBSCRIBED else found
     said = _kind_by(words, status)
     if _is_handed_over(word) and (columns.sent_is_delivered or said is OutcomeKind.DELIVERED):
         return OutcomeKind.DELIVERED
@@ -749,6 +749,13 @@ def _kind_of_row(
         waits = said is OutcomeKind.DEFERRED and not is_of_people(word)
         return said if waits or (said in FAILURES and not _is_state(word)) else None
     return said or (columns.usual if words or status else None)
+
+
+def _written_off(signs: Sequence[_Sign], words: str) -> OutcomeKind:
+    """Return why somebody is unsubscribed: after a bounce it is the sender's doing and shows no mailbox."""
+    whys = [kind_of(words), *(sign.kind for sign in signs if sign.words)]
+    known = (kind for kind in (OutcomeKind.COMPLAINED, OutcomeKind.BOUNCED) if kind in whys)
+    return next(known, OutcomeKind.UNSUBSCRIBED)
 
 
 def _is_why_it_bounced(kind: OutcomeKind | None, cell: str) -> bool:

@@ -30,7 +30,11 @@ def _with_the_option() -> Iterator[None]:
     except MailsiftError as error:
         if error.code != "no_address_column":
             raise
-        raise MailsiftError(error.code, f"{error.message} Here with --column.") from None
+        hints = {"name the column": "--column", "`repair`": "--repair"}
+        here = " and ".join(option for words, option in hints.items() if words in error.message)
+        raise MailsiftError(
+            error.code, f"{error.message} Here with {here}." if here else error.message
+        ) from None
 
 
 @_with_the_option()

@@ -232,6 +232,7 @@ async def test_nothing_there_and_methods_that_are_not(client: httpx.AsyncClient,
         assert (await stranger.get("/readyz")).status_code == 200
         page = await stranger.get("/docs")
         assert "single-validate" in page.text
+        assert "a stable <code>code</code> too" in page.text
         assert "<script" not in page.text
 
 

@@ -80,7 +80,11 @@ async def test_the_message_names_the_first_field_and_its_cause(client: httpx.Asy
         "`mode` in the body: Input should be 'fast', 'medium' or 'deep'"
     )
     assert "more in `errors`)." in answer.json()["message"]
-    assert (await client.post(SINGLE, json=[])).json()["message"].startswith("The body: ")
+    assert (await client.post(SINGLE, json=[])).json()[
+        "message"
+    ] == "The body: Input should be a JSON object."
+    unknown = await client.post(SINGLE, json={"email": "a@b.com", "mod": "fast"})
+    assert unknown.json()["message"] == "`mod` in the body: There is no such field."
     field = {"file": (None, "email\na@example.com\n")}  # curl -F 'file=<list.csv', FormData.append of a text
     assert "filename" in (await client.post(JOBS, files=field)).json()["message"]
 

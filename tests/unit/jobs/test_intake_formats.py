@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, read_names
 from mailsift.jobs.intake.models import BatchSizes, Intake, IntakeLimits, IntakeOptions
-from mailsift.jobs.intake.read import read_list
+from mailsift.jobs.intake.read import inspect_list, read_list
 from mailsift.jobs.intake.sniff import HEAD_BYTES
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES
@@ -495,6 +495,7 @@ def test_titles_and_notes_above_a_header_are_no_rows(
     [
         ("+----+---------+\n| id | email   |\n+----+---------+\n|  1 | a@b.com |\n+----+---------+\n", 1),
         (" id |  email  \n----+---------\n  1 | a@b.com\n(1 row)\n\n", 1),
+        (" id |  email  \n----+---------\n  1 | a@b.com\n(1 Zeile, 2 ms)\n\n", 1),
         ("Name | Email\n--- | :---:\nAnn | a@b.com\n", 1),
         ("  email  \n---------\n a@b.com\n\n1 row selected.\n", 1),
         ("id|email\n---|-----\n1 |row@b.com\n", 1),
@@ -505,6 +506,118 @@ def test_titles_and_notes_above_a_header_are_no_rows(
 )
 def test_lines_drawn_around_a_table_are_no_rows(tmp_path: Path, text: str, rows: int) -> None:
     assert len(read(tmp_path, text.encode()).rows) == rows
+
+
+PRINTED = [["7", "ann@example.com", "Ann, jr."], ["8", "", "Bob  Lee"], ["10", "cy@example.com", ""]]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        pytest.param(
+            "┌────┬─────────────────┬──────────┐\n│ id │      email      │   name   │\n"
+            "│ i4 │     varchar     │ varchar  │\n├────┼─────────────────┼──────────┤\n"
+            "│  7 │ ann@example.com │ Ann, jr. │\n│  8 │                 │ Bob  Lee │\n"
+            "│ 10 │ cy@example.com  │          │\n├────┴─────────────────┴──────────┤\n"
+            "│ 3 rows                3 columns │\n└─────────────────────────────────┘\n",
+            PRINTED,
+            id="DuckDB",
+        ),
+        pytest.param(
+            " id │      email      │   name\n────┼─────────────────┼──────────\n"
+            "  7 │ ann@example.com │ Ann, jr.\n    │ bob@example.com │ Bob\n(2 rows)\n\n",
+            [["7", "ann@example.com", "Ann, jr."], ["", "bob@example.com", "Bob"]],
+            id="psql",
+        ),
+        pytest.param(
+            "+----+-----------------+----------+\n| id | email           | name     |\n"
+            "+----+-----------------+----------+\n|  7 | ann@example.com | Ann, jr. |\n"
+            "|  8 |                 | Bob  Lee |\n| 10 | cy@example.com  |          |\n"
+            "+----+-----------------+----------+\n3 rows in set (0.00 sec)\n",
+            PRINTED,
+            id="MySQL",
+        ),
+        pytest.param(
+            "│ id │ email           │ name     │\n│  7 │ ann@example.com │ Ann, jr. │\n"
+            "│  8 │                 │ Bob  Lee │\n└────┴─────────────────┴──────────┘\n",
+            PRINTED[:2],
+            id="no rule below the names",
+        ),
+        pytest.param(
+            "│ id │ email │ name │\n│  8 │       │ Bob  │\n└────┴───────┴──────┘\n",
+            [["8", "", "Bob"]],
+            id="no address",
+        ),
+        pytest.param(
+            "id│email│name\n7│ann@example.com│Ann, jr.\n8││Bob  Lee\n10│cy@example.com│\n",
+            PRINTED,
+            id="tight",
+        ),
+        pytest.param(
+            "\nid          email           name    \n----------- --------------- --------\n"
+            "          7 ann@example.com Ann, jr.\n          8                 Bob  Lee\n"
+            "         10 cy@example.com          \nno row of the table\n\n(3 rows affected)\n",
+            [*PRINTED, ["no row of the table", "", ""]],
+            id="sqlcmd",
+        ),
+        pytest.param(
+            "id  email            name\n7   ann@example.com  Ann, jr.\n"
+            "8                    Bob  Lee\n10  cy@example.com\n",
+            PRINTED,
+            id="columns",
+        ),
+        pytest.param(
+            '"email" "name"\n"7" "ann@example.com" "Ann ""jr"""\n"8" NA "Bob Lee"\n',
+            [["7", "ann@example.com", 'Ann "jr"'], ["8", "NA", "Bob Lee"]],
+            id="R",
+        ),
+        pytest.param(
+            "email\tname\n7\tann@example.com\tAnn\n8\tNA\tBob Lee\n",
+            [["7", "ann@example.com", "Ann"], ["8", "NA", "Bob Lee"]],
+            id="R with tabs",
+        ),
+    ],
+)
+def test_tables_as_shells_print_them_have_their_rows_and_names(
+    tmp_path: Path, text: str, rows: list[list[str]]
+) -> None:
+    got = read(tmp_path, text.encode())
+    assert [list(row) for row in got.rows] == rows
+    assert (got.intake.column, got.names[-2:]) == ("email", ["email", "name"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Name Email\nAnn Lee ann@example.com\nBob bob@example.com\n",
+        "id  email           name\n7   ann@example.com Ann\n1000 bob@example.com Bob\n",
+        "id  email           name\n7   Ann ann@example.com\n8   Bob bob@example.com\n",
+    ],
+)
+def test_what_fits_in_no_columns_is_refused_with_what_to_do_instead(tmp_path: Path, text: str) -> None:
+    with pytest.raises(MailsiftError, match=r"no_address_column: .* save the table as CSV"):
+        read(tmp_path, text.encode())
+
+
+def test_names_beside_addresses_are_told_with_what_repairs_them(tmp_path: Path) -> None:
+    with pytest.raises(MailsiftError, match=r"no_address_column: .*`repair`"):
+        read(tmp_path, b"who,recipient\n1,Ann <ann@example.com>\n2,Bob <bob@example.com>\n")
+
+
+def test_cells_that_could_be_repaired_are_shown_though_no_column_is_chosen_for_them(tmp_path: Path) -> None:
+    source = tmp_path / "list.csv"
+    source.write_bytes(b"who,recipient\n1,Ann <ann@example.com>\n2,Bob <bob@example.com>\n")
+    seen = inspect_list(source, tmp_path, IntakeLimits())
+    assert (seen["guess"], seen["odd"]) == (None, ["Ann <ann@example.com>", "Bob <bob@example.com>"])
+
+
+@pytest.mark.parametrize("name", ["Mail privat", "Work e-mail", "E-Mail 2"])
+def test_a_name_of_one_of_several_columns_of_addresses_ends_the_notes_above_it(
+    tmp_path: Path, name: str
+) -> None:
+    table = [["Members", "", ""], ["", "Contact", ""], ["id", "City", name], ["1", "Rome", "a@example.com"]]
+    got = read(tmp_path, csv_bytes(table))
+    assert (got.names, got.rows) == (table[2], [tuple(table[3])])
 
 
 def test_columns_of_a_sheet_that_only_notes_above_the_header_reach_are_none_of_the_table(

@@ -215,11 +215,21 @@ def test_a_package_that_is_no_workbook_is_told_what_it_is(tmp_path: Path, part: 
         (b"list.csv".ljust(257, b"\0") + b"ustar\x0000", "tar archive"),
         (b"list.csv".ljust(257, b"\0") + b"ustar  \0", "tar archive"),
         ("email\n".encode("utf-32"), "UTF-32"),
+        (b"7z\xbc\xaf\x27\x1c", "7-Zip archive; unpack it"),
+        (b"Rar!\x1a\x07", "RAR archive; unpack it"),
+        (rb"{\rtf1\ansi a@example.com", "rich text document; save it as plain text"),
     ],
 )
 def test_a_file_of_another_kind_is_told_what_it_is(head: bytes, told: str) -> None:
     with pytest.raises(MailsiftError, match=f"unsupported_format: .*{told}"):
         container_of(head)
+
+
+def test_lists_in_a_zip_archive_are_to_be_unpacked(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "export", "w") as archive:
+        archive.writestr("subscribed.csv", b"")
+    with pytest.raises(MailsiftError, match=r"unsupported_format: .*; unpack it and send the list"):
+        check_workbook(tmp_path / "export", IntakeLimits())
 
 
 def test_letters_of_an_address_are_no_archive() -> None:
@@ -235,6 +245,7 @@ def test_letters_of_an_address_are_no_archive() -> None:
             "message",
         ),
         ("# extended LDIF\n#\n\nversion: 1\ndn: cn=Ann\nmail: ann@example.com\n", "LDIF"),
+        ("From ann@example.com Mon Jan  1 00:00:00 2024\nFrom: Ann", "mailbox of messages; paste"),
         ("BEGIN:VCALENDAR\nVERSION:2.0", "calendar"),
         ("-- dump\n\nSET NAMES utf8;\nINSERT INTO `c` (`email`) VALUES\n('ann@example.com');", "SQL"),
         ("<contacts>\n <contact id='1'>", "XML"),

@@ -160,6 +160,14 @@ async def test_a_column_is_not_chosen_for_somebody_when_it_is_hardly_addresses(a
             assert (chosen.status_code, "Is it the right one?" in chosen.text) == (422, True)
 
 
+async def test_cells_with_several_addresses_are_told_before_the_list_starts(api: Api) -> None:
+    warning = "Cells with several addresses come back as invalid"
+    async with signed_in(api, Role.MEMBER) as client:
+        for cell, told in (("a@example.com; b@example.com", True), ("a@example.com", False)):
+            href = await uploaded(client, f'id,email\n1,"{cell}"\n2,c@example.com\n'.encode())
+            assert (warning in (await client.get(href)).text) is told
+
+
 async def test_who_confirms_a_column_keeps_what_was_chosen_beside_it(api: Api) -> None:
     fields = {
         "name": "Spring",
