@@ -40,7 +40,7 @@ async def test_who_rather_waits_for_a_full_session_is_granted_one_or_told_when(
     time.now += 7
     assert (await session(throttle, ask(wanted=8))).recipients == 7  # who has waited takes what there is
     time.now += 3600
-    assert (await session(throttle, replace(ask(wanted=50), patience=6.5))).recipients == 8  # no more ever fit
+    assert (await session(throttle, replace(ask(wanted=50), patience=6.5))).recipients == 8  # all that fit
 
 
 async def test_nothing_left_names_the_time_when_asking_makes_sense(throttle: Throttle, time: Time) -> None:
