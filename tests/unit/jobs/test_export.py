@@ -15,10 +15,11 @@ import pytest
 from mailsift.jobs.columns import cell_text, names_metadata
 from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.read import inspect_list
-from mailsift.jobs.results.export import ExportFormat, choose_columns, export, format_of
+from mailsift.jobs.results.export import ExportFormat, choose_columns, defused, export, format_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
-from mailsift.pipeline.verdict import Status
+from mailsift.pipeline.tiers import RULES, Tier
+from mailsift.pipeline.verdict import SYNTAX_SENTENCES, VERDICT_ROWS, Result, Status, syntax_reason
 
 NASTY = [
     " =1",
@@ -94,6 +95,12 @@ def test_a_formula_is_defused_in_its_own_row_where_others_are_empty(tmp_path: Pa
     path = results(tmp_path, {"note": pl.Series([None, "=1+1", None, "fine"])})
     assert [row[0] for row in read_csv(path)[1:]] == ["", "'=1+1", "", "fine"]
     assert [row[0].value for row in sheet(path)[1:]] == [None, "'=1+1", None, "fine"]
+
+
+def test_no_word_of_ours_is_a_formula_for_they_are_written_as_they_are() -> None:
+    codes = [*Status, *Result, *Tier, *(rule.name for rule in RULES)]
+    reasons = [*(row.reason for row in VERDICT_ROWS), *SYNTAX_SENTENCES.values(), syntax_reason("a_new_one")]
+    assert not [word for word in (*codes, *reasons) if defused(word) != word]
 
 
 def test_csv_has_no_formula_where_semicolons_or_tabs_part_the_cells_either(tmp_path: Path) -> None:
