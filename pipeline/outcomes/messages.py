@@ -570,7 +570,8 @@ def _reply_request(message: Message, parts: list[Message]) -> Iterator[Outcome] 
     """Return who calls a message of ours spam or wants no more of them; None for any other mail."""
     prose, subject = _human_text(parts), _decode_header(message["Subject"])
     is_of_desk = any(map(_ABUSE_DESK.search, _addresses(message, "From"))) and not _has_null_path(message)
-    if is_of_desk and _CALLED_SPAM.search(subject) and not _FAILED.search(subject):
+    is_complaint = _CALLED_SPAM.search(subject) and not _FAILED.search(subject)
+    if is_of_desk and is_complaint and not _DIGEST.match(subject):
         return _abuse_desk_complaint(message, f"{subject}\n{prose}")
     answers = message["In-Reply-To"] or _REPLY_SUBJECT.match(subject)
     if not answers or not _is_by_a_person(message):
@@ -672,6 +673,21 @@ _ABSENCE = re.compile(
     r"|(?:מענה|תשובה) אוטומטית?",
     re.IGNORECASE,
 )
+_DIGEST = re.compile(
+    r"(?![^:]{0,40}(?:undeliver|deliver|fail|return)\w*[^:]{0,20}:).{0,80}?"  # what follows is ours
+    r"\b(?:quarant\w*[ -](?:\w+ ){0,2}?(?:digest|summary|report|bericht|übersicht)"
+    r"|(?:spam|junk|undeliver\w*)[ -](?:\w+ ){0,2}?(?:digest|summary)"
+    r"|(?:messages|mails|nachrichten) (?:\w+ ){0,3}?(?:quarant\w*|on hold)\b)",
+    re.IGNORECASE,
+)
+"""A filter tells somebody here what others have sent to him: nothing became of a message of ours."""
+
+
+def _is_of_no_message(subject: str) -> bool:
+    """Tell by its subject whether a message, whoever sent it, reports on none of ours."""
+    return bool(_ABSENCE.search(subject) or _DIGEST.match(subject))
+
+
 _DELIVERY: Final = (
     r"(?:nachrichten)?zustellung|remise|distribution|entrega|recapito|consegna|bezorging|aflevering|leverans|levering"
     r"|dostarcz\w{1,20}|доставк\w{0,20}"
@@ -851,7 +867,7 @@ _RELAYED_ADDRESS = re.compile(
 def _reports_failure(message: Message, prose: str) -> bool:
     """Say whether a message of nobody known as a mail server tells of a failure by its subject, and why."""
     subject = _decode_header(message["Subject"])
-    if message["List-Unsubscribe"] or message["List-Id"] or _ABSENCE.search(subject):
+    if message["List-Unsubscribe"] or message["List-Id"] or _is_of_no_message(subject):
         return False
     is_failure = _FAILED.search(subject) and not re.match(
         r"\s*(?:re|aw|fwd?|wg|sv|tr) ?:", subject, re.IGNORECASE
@@ -893,7 +909,7 @@ def _is_bounce(message: Message) -> bool:
     automatic = (
         message["X-Autoreply"] or message["X-Autorespond"] or message["X-Auto-Response-Suppress"] == "OOF"
     )
-    if automatic or _ABSENCE.search(subject):
+    if automatic or _is_of_no_message(subject):
         return False
     if _is_by_daemon(message) or message.get_param("report-type") == "delivery-status":
         return True

@@ -456,6 +456,9 @@ def _catch_all_of(
 MAX_DROPS: Final = 3
 """Sessions with a single recipient that may end without an answer before a route is left alone for now."""
 
+MAX_ASKED_AGAIN: Final = 10
+"""So many refusals of a session that accepted nobody are checked by asking the same mailboxes again."""
+
 _BEFORE_MAIL: Final = frozenset({Stage.CONNECT, Stage.BANNER, Stage.EHLO})
 
 
@@ -512,8 +515,12 @@ def _next_step_unanswered(session: FinishedSession, session_s: float) -> NextSte
 
 
 def _is_worth_another_server(refusal: SmtpReply) -> bool:
-    """Hanging up, a 421 and a 4xx banner speak for one server; any other refusal would meet us at all."""
-    return refusal.code in (0, 421) or (refusal.stage is Stage.BANNER and refusal.code < 500)
+    """Hanging up, a 421, a 4xx banner and trouble of its system speak for one server; else all refuse alike.
+
+    RFC 3463 section 3.4: X.3.X is the mail system, a full disk say.
+    """
+    is_its_own = refusal.stage is Stage.BANNER or refusal.enhanced.startswith("4.3.")
+    return refusal.code in (0, 421) or (is_its_own and refusal.code < 500)
 
 
 # What one call finds out.
@@ -539,6 +546,8 @@ starts for each recipient when it is asked for the first time.
 """
 
 _OFTEN_SERVER_WIDE: Final = frozenset({Answer.RATE_LIMITED, Answer.TEMPORARY})
+
+_COMES_BACK: Final = Wait(WaitReason.DEFERRED, 0.0)
 
 _WITNESS_CONFIRMS: Final = frozenset({Answer.ACCEPTED, Answer.FULL, Answer.RATE_LIMITED})
 """The answers by which a witness confirms the refusals before it: "slow down" denies no mailbox."""
@@ -593,6 +602,7 @@ class ResultCollector:
     rests: dict[tuple[str, str], float] = field(default_factory=dict)
     _greeted: dict[tuple[str, str], list[SessionPlan]] = field(default_factory=dict)  # by source and name
     _undecided: dict[str, Wait] = field(default_factory=dict)  # domains whose random recipient has to wait
+    _asked_again: list[tuple[list[str], list[str]]] = field(default_factory=list)  # and who stands with them
 
     def record_session(self, plan: SessionPlan, log: SessionLog, *, elapsed: float) -> SessionSummary:
         """Record what a session found out and put the rest where it belongs."""
@@ -665,12 +675,35 @@ class ResultCollector:
         for address in self.watch.doubted():
             self._retract_refusal(address, ProberRule.DOUBTED)
 
+    def ask_again(self) -> bool:
+        """Queue some whom a server refused alone although it accepts others; tell whether there are any.
+
+        That it accepts somebody in another session does not show that it knew anybody in theirs.
+        """
+        queue, samples = self.queue, list[str]()
+        for server in queue.accepted_at.keys() & queue.refused_alone.keys():
+            for route, refused in queue.refused_alone.pop(server):
+                if queue.refused_at[server] < MIN_REFUSED:
+                    continue
+                sample, rest = refused[:MAX_ASKED_AGAIN], refused[MAX_ASKED_AGAIN:]
+                self._asked_again.append((sample, rest))
+                samples += sample
+                for address in sample:
+                    self._retract_refusal(address, ProberRule.CONTRADICTED, None)
+                    self.requeue(route, {address.rpartition("@")[2]: [address]})
+        return bool(samples)
+
     def retract_unproven_refusals(self) -> None:
         """Take back what servers refused that had accepted somebody, though not in a session to be believed.
 
         Whom they accepted there is the witness of the next try. What a server refused and never
-        confirmed is taken back, too, where it refused the witness of another route.
+        confirmed is taken back, too, where it refused the witness of another route or knows nobody at many
+        domains, and where somebody who was asked again is no longer refused.
         """
+        for sample, rest in self._asked_again:
+            if any(self.mailboxes[one].answer not in GONE for one in sample):
+                for address in rest:
+                    self._retract_refusal(address, ProberRule.CONTRADICTED)
         for route in self.queue.routes.values():
             if self.queue.has_turned(route):
                 self._retract_unconfirmed(route)
@@ -750,7 +783,7 @@ class ResultCollector:
                 self._close_after(session)
             case NextStep.LEAVE_ALONE:
                 fact = self._fact_by_rule(ProberRule.CONTRADICTED, session)
-                self.close(route, fact, Wait(WaitReason.DEFERRED, 0.0))
+                self.close(route, fact, _COMES_BACK)
             case NextStep.GIVE_UP:
                 fact = self._fact_by_rule(ProberRule.TOO_SLOW, session)
                 self.close(route, fact, None if self._is_patient else Wait(WaitReason.SLOW, 0.0))
@@ -797,6 +830,11 @@ class ResultCollector:
         refused = sum(1 for reply in session.replies.values() if reply.reading.answer in GONE)
         route.refused += refused
         self.queue.refused_at[server] += refused
+        if refused > 1 and not (accepted or log.witness):  # who asks for one hears of no other
+            real = [one for group in session.plan.groups for one in group.addresses if one in session.replies]
+            gone = [one for one in real if session.replies[one].reading.answer in GONE]
+            self.queue.refused_alone[server].append((route, gone))
+            self.queue.silent_domains[server].update(one.rpartition("@")[2] for one in gone)
         if not confirmed:
             asked_again = {group.confirm for group in session.plan.groups}  # what they got first stands
             route.unconfirmed_refusals += [
@@ -808,7 +846,7 @@ class ResultCollector:
             if session.witness_reply is not None and session.witness_reply.reading.answer in REFUSALS:
                 self.queue.turned_at.add(server)
             if log.witness and log.witness not in self.catch_alls.randoms.values():
-                self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # so its fact is at hand
+                self.waits.setdefault(log.witness, _COMES_BACK)  # so its fact is at hand
 
     def _record_places(self, session: FinishedSession, accepted: Collection[str], *, confirmed: bool) -> None:
         """Note who was refused behind the last place in a session at which anybody has been accepted.
@@ -848,16 +886,16 @@ class ResultCollector:
             domain = address.rpartition("@")[2]
             if address == self.catch_alls.randoms.get(domain):
                 self.catch_alls.forget(domain)
-                self._undecided[domain] = Wait(WaitReason.DEFERRED, 0.0)
+                self._undecided[domain] = _COMES_BACK
         route.unconfirmed_refusals.clear()
         route.refused_behind.clear()
 
-    def _retract_refusal(self, address: str, rule: ProberRule) -> None:
-        """Take a refusal back: the address comes back later."""
+    def _retract_refusal(self, address: str, rule: ProberRule, wait: Wait | None = _COMES_BACK) -> None:
+        """Take a refusal back: the address comes back later, or is asked again at once."""
         fact = self.mailboxes.get(address)
         if fact is not None:
             fact = replace(fact, answer=Answer.DOUBTED, rule=rule, expires_at=fact.asked_at)
-            self._record(address, fact, Wait(WaitReason.DEFERRED, 0.0))
+            self._record(address, fact, wait)
 
     def _late_acceptance(self, session: FinishedSession, group: DomainRecipients) -> ClassifiedReply | None:
         """Return the reply that shows that a domain is a catch-all by now, None where none does."""
@@ -921,7 +959,7 @@ class ResultCollector:
         session.plan.route.drops += 1
         for addresses in left.values():
             while addresses:
-                self._record(addresses.pop(), self._interrupted_fact(session), Wait(WaitReason.DEFERRED, 0.0))
+                self._record(addresses.pop(), self._interrupted_fact(session), _COMES_BACK)
 
     def _interrupted_fact(self, session: FinishedSession) -> MailboxFact:
         """Return what they get whose session broke off, could not be believed or took nobody."""

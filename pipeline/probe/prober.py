@@ -394,7 +394,7 @@ class _ProbeRun:
                     await self._ask_throttle(plans)
                 elif self._sessions or self._queue.has_waiting(free_sessions):
                     await self._wait(free_sessions)
-                else:
+                elif not self._collector.ask_again():
                     break
         finally:
             self._context.reopen_callbacks.discard(self._reopen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -374,6 +374,9 @@ class ProbeQueue:
         accepted_at: whom a server has accepted, by the label of our source and its address: a witness for
             other routes to it.
         refused_at: how many a server has refused on all routes, in the same terms.
+        refused_alone: whom it refused in sessions that accepted nobody and asked no witness, session by
+            session: nothing tells whether it knew anybody then.
+        silent_domains: the domains of those.
         turned_at: which servers have refused a witness.
     """
 
@@ -385,6 +388,8 @@ class ProbeQueue:
         self.routes: dict[RouteKey, RouteQueue] = {}
         self.accepted_at: dict[tuple[str, str], str] = {}
         self.refused_at = Counter[tuple[str, str]]()
+        self.refused_alone = defaultdict[tuple[str, str], list[tuple[RouteQueue, list[str]]]](list)
+        self.silent_domains = defaultdict[tuple[str, str], set[str]](set)
         self.turned_at: set[tuple[str, str]] = set()
         self._by_domain: dict[str, dict[RouteQueue, None]] = {}
 
@@ -416,8 +421,15 @@ class ProbeQueue:
         route.refused = max(route.refused, self.refused_at[server])
 
     def has_turned(self, route: RouteQueue) -> bool:
-        """Tell whether one of the route's servers has refused a witness, of whatever route."""
-        return any((route.source.label, peer.address) in self.turned_at for peer in route.peers)
+        """Tell whether one of the route's servers has refused a witness, or everybody, of whatever route.
+
+        A hoster's server that knows nobody at any of its domains has lost its table, or is tired of us.
+        """
+        servers = ((route.source.label, peer.address) for peer in route.peers)
+        return any(one in self.turned_at or self._knows_nobody(one) for one in servers)
+
+    def _knows_nobody(self, server: tuple[str, str]) -> bool:
+        return server not in self.accepted_at and len(self.silent_domains.get(server, ())) >= MANY_DOMAINS
 
     def next_sessions(self, max_sessions: int, now: float) -> list[SessionPlan]:
         """Return the sessions to open now, at most `max_sessions`; they count as running from here on."""

@@ -779,8 +779,11 @@ def is_session_limit(reply: SmtpReply) -> bool:
     """Tell whether the reply to RCPT is about this session's size, not about the recipient.
 
     RFC 5321 section 4.5.3.1.10 and RFC 3463 (x.5.3) for the number of recipients: 452, and 552 as RFC 821 had
-    it. "Too many messages" may be those in the mailbox.
+    it. "Too many messages" may be those in the mailbox. That only one recipient is taken, as of the null
+    sender, is said with any code: a bounce has one (RFC 5321 section 6.1).
     """
+    if reply.code >= 400 and _ONLY_ONE.search(reply.text):
+        return True
     if not 400 <= reply.code <= 499 and reply.code != _TOO_MANY_IN_RFC_821:
         return False
     if reply.enhanced in _TOO_MANY or wants_one_domain(reply):
@@ -794,6 +797,12 @@ _LIMIT: Final = re.compile(
     r"(?:recipients?|rcpts?|addresses|messages|mails?|errors|invalid|unknown|bad|commands)\b"
     r"|\b(?:recipients?|rcpts?|messages?) (?:limit|per (?:session|connection|message|transaction))"
     r"|\bmax(?:imum)?\.? (?:number of )?(?:recipients?|rcpts?)",
+    re.IGNORECASE,
+)
+_ONLY_ONE: Final = re.compile(
+    r"\b(?:only|exactly|just|than|at most)(?: \w+)?(?: a)? (?:one|single|1) (?:recipient|rcpt)\b"
+    r"|\b(?:one|single|1) (?:recipient|rcpt) (?:only|at a time|per|(?:is )?allowed)\b"
+    r"|\b(?:bounces?|null senders?)\b.{0,40}\b(?:too many|several|multiple) (?:recipient|rcpt)s\b",
     re.IGNORECASE,
 )
 _TOO_MANY: Final = frozenset({"4.5.3", "5.5.3"})

@@ -410,6 +410,7 @@ ABSENT = AnyOf(
     r"\b(?:0|zero|no) (?:\w+ )?(?:users|mailboxes|accounts|recipients) (?:match\w*|found|exist\w*)\b",
     r"\b(?:0|zero|no) entries match\w*\b",
     rf"^\W*(?:sorry )?not (?:in|on|among) (?:our|the|my) (?:\w+ )?(?:{_DIRECTORY}|file)\b",
+    rf"^\W*not (?:found|listed|known) in (?:(?:our|the|user|recipient|mailbox) )*(?!list){_DIRECTORY}\W*$",
     r"\ba-nosuchuser-link\b",
     rf"\b(?:do|does|did|can|could) not (?:recogni[sz]e|know|find|locate|have|identify)"
     rf"(?: (?:a|an|any|the|this|that|such|our|local|user|recipient))* {BOX}\b(?! {_NOUN}"
@@ -434,7 +435,7 @@ ABSENT = AnyOf(
     rf"(?:(?:the|this|that|an?|any|such|our) )*{BOX}\b(?! {_NOUN})",
     rf"\bnot an? (?:(?!{DOMAIN_NOT_BOX})\w+ ){{1,2}}"
     r"(?:user|mailbox|account|recipient|member|customer|subscriber|name|mail address)\b(?! names?\b)",
-    r"\bnot our (?:user|customer|subscriber|member)\b",
+    rf"\bnot (?:our (?:user|customer|subscriber|member)|user of {_HERE})\b",
     r"\bnot an? member of [\w-]+\.[\w.-]+$",
     r"\bno (?:mailboxes|accounts|users|addresses) (?:with|by|of|under|called|named)\b",
     rf"\bnot (?:in|on|among) (?:the|our) {_DIRECTORY} of "
@@ -486,7 +487,7 @@ DENIED = AnyOf(
 """One sentence has the mailbox, a negation and a word of being there, in an order that ties them together."""
 
 TEMPORARILY = AnyOf(
-    r"\btemporar(?:y|ily)\b|\btry (?:again )?later\b|\bat this time\b|\bcurrently unavailable\b",
+    r"\btemporar(?:y|ily)\b|\btry (?:again )?later\b|\bat this time\b|\bcurrently unavailable\b|\bdeferred\b",
     r"\b(?:said|says|replied|answered|responded|response|reply|returned)(?: with)?:? 4\d\d\b",
     r"(?:\b(?:code|error|got|status|smtp|with) |[(\[])(?:421|45[0-24])(?![\w.-])",
     r"\bfor (?:today|now|the (?:day|night|weekend|holidays?))\b|\bon (?:weekends?|holidays?|sundays?)\b",
@@ -611,7 +612,7 @@ CLOSED_BOX = (
     r"\b(?:receiving|reception|delivery)(?: of)?(?: e?-?mails?| messages?)? (?:is |was |has been )?"
     rf"(?:disabled|suspended|switched off) (?:for|on|at) (?:this |the |that )?{BOX}\b|"
     rf"{_OWNED}{_LINK}{{0,4}} {_CLOSED}\b|"
-    r"\b(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated|archived"
+    r"\b(?:disabled|deactivated|inactive|unactivated|suspended|discontinued|locked|expired|closed|terminated|archived"
     rf"|dormant|frozen|retired|cancel+ed|parked|abandoned) {BOX}\b"
 )
 CLOSED = AnyOf(BOX_CLOSED, CLOSED_BOX)
@@ -821,7 +822,10 @@ SOMETHING_ELSE_MISSING = AnyOf(
 )
 """Says that a domain, a host or a table of the server is not there."""
 
-UNROUTABLE = r"\bunroute?able address\b|\bnot our customer\b|\buser does not have an? \S+ account\b"
+UNROUTABLE = (
+    r"\bunroute?able address\b|\bnot our customer\b|\buser does not have an? \S+ account\b"
+    r"|\buser has not got the service mapped\b"
+)
 """Exim's words for an address that no router of its own accepts, and others' like them."""
 
 MAILBOX_UNAVAILABLE = (
@@ -984,7 +988,7 @@ BESIDE_A_BARE_CODE = AnyOf(
     r"|\block ?files?\b|\blicen[cs]es?\b|\bloops?\b|\b(?:honey ?pot|spam ?trap|mailer)s?\b"
     r"|\b(?:before|after|without|need) (?:the |an? )?(?:mail|rcpt|data|[eh]+lo)\b"
     r"|\brcpt to:? (?:\w+ )?syntax\b|\bnot for (?:this|that|the|our|any)\b"
-    r"|\btry (?:the|our|an)? ?(?:primary|other)\b",
+    r"|\btry (?:the|our|an)? ?(?:primary|other)\b|\bclosed (?:mailing )?(?:list|group)s?\b",
     r"\b(?:recipients?|owners?) domain\b|\bdomain owner\b|\bno mx\b|\b(?:a|aaaa|mx|ptr) records?\b"
     r"|\ba route to\b|\banti-?abuse\b|\bcontacted\b|\bnumber of\b|\bpaid\b",
     r"\b(?:open(?:ed|ing)?|chdir|offnen|geoffnet|ouvrir|ouverture|abrir|apertura|aprire|openen|geopend|otworz\w*"
@@ -1037,7 +1041,9 @@ NO_MORE_THAN_THE_CODE = AnyOf(
 )
 """Words that say nothing, or only once more what the code says."""
 
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*"
 OF_SOMEBODY = AnyOf(
+    rf"^\W*(?!no|mails?\b|messages?\b)[a-z]+ (?:has )?left (?:in (?:\d{{4}}|{_MONTH})|last \w+)\W*$",
     rf"\b(?<!the-)(?!the-address\b|{_FRAME}){BOX}s?\b|\bthe-address (?:is|was|has|does|not|unknown)\b"
     r"|\w@ (?:is|was|does)\b",
     r"\b(?:mailboxes|addresses|box(?:es)?|lists?|names?|entry|passwd|spelling|typo)\b",
@@ -1251,6 +1257,13 @@ _AWAY = (
     r"|(?:inte|ikke) (?:tillganglig|tilgjengelig|tilgaengelig)\w*|ulasilam\w+|nem elerheto"
     r"|ei (?:ole )?(?:saatavilla|kaytettavissa))"
 )
+NO_ENTRY = (
+    r"^\W*(?:kein(?:en)?|aucune?|ningun[ao]?|nenhum[ao]?|nessuna?|geen|brak|zadny) "
+    r"\w*(?:eintrag|entree|entrada|registro|voce|vermelding|wpisu|zaznam)"
+    rf"(?: (?:gefunden|trouvee?|encontrad[oa]|trovat[oa]|gevonden))?(?: (?:\w+ ){{0,3}}?{_REGISTER})?\W*$"
+)
+"""Looked somebody up and found no entry, in another language than English: nothing else is said."""
+
 _HAS_FAILED = (
     r"(?:(?:look-?up |query |search |connect\w* |bind )?(?:fail(?:ed|ure|s|ing)|errors?|refused|time-?out)"
     r"|timed out|trouble|problems?)"

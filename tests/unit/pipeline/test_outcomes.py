@@ -1064,6 +1064,30 @@ def test_a_report_may_name_the_message_before_it_says_why() -> None:
     assert (told.address, told.diagnosis.answer) == ("jane@shop.example", _A.NOT_FOUND)
 
 
+@pytest.mark.parametrize("sender", ["postmaster@sender.example", "quarantine@filter.example"])
+@pytest.mark.parametrize(
+    ("subject", "is_bounce"),
+    [
+        ("Quarantine digest: 3 undeliverable messages", False),
+        ("Undeliverable messages in your quarantine", False),
+        ("Undeliverable mail digest", False),
+        ("Quarantäne-Bericht: 3 unzustellbare Nachrichten", False),
+        ("Spam digest", False),
+        ("You have 3 messages on hold (undeliverable)", False),
+        ("Undeliverable: Your quarantine report", True),
+        ("Undeliverable mail", True),
+    ],
+)
+def test_what_a_filter_tells_of_others_mail_is_nothing_that_became_of_ours(
+    subject: str, sender: str, *, is_bounce: bool
+) -> None:
+    message = _plain(
+        "could not be delivered:\n\njane@shop.example\n    550 5.1.1 user unknown\n", sender=sender
+    )
+    message = message.replace("Return-Path: <>\n", "").replace("failure notice", subject)
+    assert [one.kind for one in read_message(message.encode())] == [_K.BOUNCED] * is_bounce
+
+
 @pytest.mark.parametrize("subject", ["Your message was quarantined as spam", "Message blocked as spam"])
 def test_what_a_mail_server_tells_of_its_spam_filter_is_no_complaint(subject: str) -> None:
     message = _plain(

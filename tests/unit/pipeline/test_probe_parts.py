@@ -211,6 +211,17 @@ def test_who_was_granted_too_little_waits_for_the_random_recipient_that_is_being
     assert [group.addresses for group in later.groups] == [("b@d.test", "c@d.test")]
 
 
+def test_a_server_that_refused_everybody_at_many_domains_has_turned_if_it_accepted_nobody() -> None:
+    queue = ProbeQueue(CatchAllState(lambda: "token"), LearnedLimits())
+    fact = routed("a.test", ("mx.a.test", ("192.0.2.1",)))
+    route = queue.route(ProbeTarget("", fact), HERE, Provider("a"), lambda _: True)
+    server = HERE.label, "192.0.2.1"
+    queue.silent_domains[server] = {f"{n}.test" for n in range(10)}
+    assert queue.has_turned(route)
+    queue.accepted_at[server] = "ann@a.test"
+    assert not queue.has_turned(route)
+
+
 def test_who_waits_for_a_session_of_another_call_asks_again_when_it_ends_who_waits_for_a_rate_does_not() -> (
     None
 ):
@@ -245,6 +256,12 @@ def test_who_waits_for_a_session_of_another_call_asks_again_when_it_ends_who_wai
         (rcpt(421, "4.7.0", "Try again later"), False),
         (rcpt(421, "4.7.0", "Too many connections from your address"), False),
         (rcpt(550, "5.5.3", "Too many recipients"), False),
+        (rcpt(550, "", "Legitimate bounces are never sent to more than one recipient."), True),
+        (rcpt(550, "5.7.1", "Only one recipient is allowed for the null sender"), True),
+        (rcpt(550, "5.5.3", "this bounce message has too many recipients"), True),
+        (rcpt(452, "4.3.4", "Please send to one recipient at a time"), True),
+        (rcpt(550, "5.1.1", "At least one recipient is unknown"), False),
+        (rcpt(550, "5.1.1", "permanent failure for one or more recipients"), False),
         (rcpt(250, "2.1.5", "Ok"), False),
     ],
 )

@@ -76,7 +76,15 @@ async def test_domains_behind_one_route_share_sessions() -> None:
     assert len(probed.mailboxes) == 20
 
 
-@pytest.mark.parametrize("first", [Mailer(banner="421 4.3.2 busy"), Mailer(banner="450 later"), None])
+@pytest.mark.parametrize(
+    "first",
+    [
+        Mailer(banner="421 4.3.2 busy"),
+        Mailer(banner="450 later"),
+        Mailer(mail="452 4.3.1 Insufficient system storage"),
+        None,
+    ],
+)
 async def test_the_next_mx_is_asked_when_the_first_cannot_be(first: Mailer | None) -> None:
     second = Mailer(rcpt=knows("ann"))
     fact = routed("a.test", ("mx1.test", ("127.0.0.2",)), ("mx2.test", ("127.0.0.3",)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -30,8 +31,12 @@ GONE = tuple(f"gone{n}" for n in range(10))
 MIXED = tuple(name for pair in zip(GONE, REAL, strict=True) for name in pair)
 
 
+def answered(probed: ProbeResult, answer: Answer) -> list[str]:
+    return [address for address, fact in probed.mailboxes.items() if fact.answer is answer]
+
+
 def found(probed: ProbeResult, answer: Answer) -> set[str]:
-    return {address.partition("@")[0] for address, fact in probed.mailboxes.items() if fact.answer is answer}
+    return {address.partition("@")[0] for address in answered(probed, answer)}
 
 
 @pytest.mark.parametrize("recipients", [1, 4, 8, 50])
@@ -401,3 +406,84 @@ async def test_a_server_that_refused_a_witness_is_not_believed_about_domains_tha
     assert accepted
     assert found(probed, Answer.DOUBTED) == {"gone0", "gone1", "gone2", "real1"}
     assert probed.catch_alls.keys() <= {"one.test"}
+
+
+@pytest.mark.parametrize("sessions", [1, 3])
+async def test_who_was_refused_before_a_server_accepted_anybody_is_asked_again(sessions: int) -> None:
+    mailer = Mailer()
+    mailer.rcpt = lambda address: knows(*REAL)(address) if len(mailer.seen) > sessions else NOT_FOUND
+    async with mailing(mailer) as port:
+        bench = Bench(port, providers=providers(5, sessions))
+        asked = [target for fact in at_one_server(4) for target in targets(fact, *REAL[:4], "gone0")]
+        probed = await bench.probe(asked)
+    assert {name.partition("@")[0] for name in answered(probed, Answer.NOT_FOUND)} == {"gone0"}
+    assert len(answered(probed, Answer.ACCEPTED)) == 16
+    assert not probed.waits
+
+
+async def test_where_one_of_them_is_accepted_now_those_who_were_not_asked_again_come_back() -> None:
+    mailer, people = Mailer(), [f"real{n}" for n in range(20)]
+    mailer.rcpt = lambda address: knows(*people)(address) if len(mailer.seen) > 1 else NOT_FOUND
+    async with mailing(mailer) as port:
+        bench = Bench(port, providers=providers(16, 1))
+        probed = await bench.probe(targets(FACT, *people))
+    assert found(probed, Answer.ACCEPTED) == {*people[:10], *people[15:]}
+    assert found(probed, Answer.DOUBTED) == set(people[10:15])
+    assert probed.waits.keys() == {f"{name}@a.test" for name in people[10:15]}
+
+
+async def test_who_cannot_be_asked_again_comes_back() -> None:
+    mailer = Mailer()
+    mailer.rcpt = lambda address: knows(*REAL)(address) if len(mailer.seen) == 2 else NOT_FOUND
+    async with mailing(mailer) as port:
+        probed = await Bench(port, providers=providers(4, 1)).probe(targets(FACT, *REAL))
+    assert found(probed, Answer.ACCEPTED)
+    assert not found(probed, Answer.NOT_FOUND)
+
+
+async def test_who_is_to_be_asked_again_is_not_missing_meanwhile() -> None:
+    mailer = Mailer()
+    async with mailing(mailer) as port:
+        bench = Bench(port, providers=providers(4, 1))
+
+        def say(address: str) -> str:
+            if len(mailer.seen) == 1:
+                return NOT_FOUND
+            bench.throttle.denials, bench.throttle.retry_after = 99, 60.0  # from the next session on
+            return knows(*REAL)(address)
+
+        mailer.rcpt = say
+        probed = await bench.probe(targets(FACT, *REAL[:6]))
+    assert found(probed, Answer.DOUBTED) == set(REAL[:3])
+    assert {probed.waits[f"{name}@a.test"].reason for name in REAL[:3]} == {WaitReason.THROTTLED}
+
+
+async def test_of_those_who_are_still_refused_nobody_is_asked_a_third_time() -> None:
+    mailer = Mailer(rcpt=knows("real0"))
+    async with mailing(mailer) as port:
+        bench = Bench(port, providers=providers(16, 1))
+        probed = await bench.probe(targets(FACT, *(f"gone{n}" for n in range(20)), "real0"))
+    assert len(found(probed, Answer.NOT_FOUND)) == 20
+    assert not probed.waits
+    times = Counter(mailer.recipients)
+    assert sorted(times[f"gone{n}@a.test"] for n in range(20)) == [1] * 10 + [2] * 10
+
+
+@pytest.mark.parametrize(
+    ("domains", "otherwise", "answer"),
+    [(10, NOT_FOUND, Answer.DOUBTED), (9, NOT_FOUND, Answer.NOT_FOUND), (10, "250 ok", Answer.NOT_FOUND)],
+)
+async def test_a_server_that_knows_nobody_at_any_of_many_domains_is_not_believed(
+    domains: int, otherwise: str, answer: Answer
+) -> None:
+    others = at_one_server(domains + 1)
+    last = others.pop().domain
+    mailer = Mailer(rcpt=lambda address: otherwise if address.endswith(last) else NOT_FOUND)
+    async with mailing(mailer) as port:
+        asked = [target for fact in others for target in targets(fact, "ann", "bob")]
+        if otherwise != NOT_FOUND:
+            asked += targets(at_one_server(domains + 1)[-1], "ann")
+        probed = await Bench(port).probe(asked)
+    assert len(answered(probed, answer)) == 2 * domains
+    assert bool(probed.waits) is (answer is Answer.DOUBTED)
+    assert bool(probed.catch_alls) is (answer is not Answer.DOUBTED)
