@@ -898,12 +898,14 @@ class _TcpConnection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        while len(self._buffer) >= 2 and len(self._buffer) >= (
-            end := 2 + int.from_bytes(self._buffer[:2], "big")
-        ):
-            reply, self._buffer = self._buffer[2:end], self._buffer[end:]
-            self._match_reply(reply)
+        received, start = self._buffer + data, 0
+        while len(received) >= start + 2:
+            end = start + 2 + int.from_bytes(received[start : start + 2])
+            if len(received) < end:
+                break
+            self._match_reply(received[start + 2 : end])
+            start = end
+        self._buffer = received[start:]
         self._await_word()
 
     @override

@@ -240,12 +240,10 @@ def _found(
     record_type: RecordType, values: Iterable[Any], ttl: float, *, authoritative: bool = False
 ) -> DnsAnswer:
     if record_type is MX:
-        answer = DnsAnswer(FOUND, tuple(values), (), ttl)
-    elif record_type is RecordType.NS:
-        answer = DnsAnswer(FOUND, (), (), ttl, name_servers=tuple(values))
-    else:
-        answer = DnsAnswer(FOUND, (), tuple(values), ttl)
-    return answer._replace(authoritative=True) if authoritative else answer
+        return DnsAnswer(FOUND, tuple(values), (), ttl, authoritative=authoritative)
+    if record_type is RecordType.NS:
+        return DnsAnswer(FOUND, (), (), ttl, authoritative=authoritative, name_servers=tuple(values))
+    return DnsAnswer(FOUND, (), tuple(values), ttl, authoritative=authoritative)
 
 
 def _shortest(ttls: Sequence[int]) -> int:
