@@ -290,7 +290,7 @@ class DnsClient:
         udp.socket.close()
 
     def _read(self, udp: _UdpSocket) -> None:
-        """Read replies, then send what may be sent now."""
+        """Read replies: nearly all are usual ones of a resolver whose ways are known."""
         receive, read, now = udp.socket.recv, message.read_usual, self.clock.now()
         pending, server = udp.pending, udp.server
         for _ in range(_BURST):
@@ -402,7 +402,7 @@ class DnsClient:
         if server and (several or answer.outcome is not FOUND or is_null_mx(answer)):
             answer = answer._replace(server=server.label)
         _hand_over(query.done, answer)
-        if self._waiting:
+        if self._waiting and self._send_handle is None:
             self._schedule_send()
 
     def _on_tick(self) -> None:
