@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -175,10 +175,35 @@ PROVIDERS = (
 """A tenant's accept-all or blanket refusal is not in here: the random probe finds it, domain by domain."""
 
 
+class PublicSuffixes(PublicSuffixList):
+    """The list, with a short way for the host names of mail, which are many below few suffixes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._suffix_above = lru_cache(maxsize=8192)(self.publicsuffix)
+
+    def suffix_of(self, name: str) -> str:
+        """Return the public suffix of a name in lower case without the final dot, "" for what is no name.
+
+        It is that of the name above, unless a rule is about this very name: to look that up takes a quarter
+        of the time.
+        """
+        label, _, above = name.partition(".")
+        if label and above and self._publicsuffix.isdisjoint((name, f"!{name}", f"*.{name}", f"*.{above}")):
+            return self._suffix_above(above) or ""
+        return self.publicsuffix(name) or ""
+
+    def registrable_of(self, name: str) -> str:
+        """Return the registrable domain of such a name, "" for a public suffix."""
+        suffix = self.suffix_of(name)
+        label = name.removesuffix(f".{suffix}").rpartition(".")[2] if suffix not in {"", name} else ""
+        return f"{label}.{suffix}" if label else ""
+
+
 @cache
-def public_suffixes() -> PublicSuffixList:
+def public_suffixes() -> PublicSuffixes:
     """Return the list as it came with the package, parsed once per process; nobody may change it."""
-    return PublicSuffixList()
+    return PublicSuffixes()
 
 
 @cache
@@ -292,16 +317,17 @@ class Providers:
         if not mx_names:
             return ""
         host = mx_names[0].rstrip(".").lower()
-        labels = host.split(".")
-        for start in range(len(labels)):
-            key = self._keys.get(".".join(labels[start:]))
+        suffix = host
+        while suffix:
+            key = self._keys.get(suffix)
             if key is not None:
                 return key
-        return host if labels[-1].isdigit() else self.operator_of(host)
+            suffix = suffix.partition(".")[2]
+        return host if host.rpartition(".")[2].isdigit() else self.operator_of(host)
 
     def operator_of(self, host: str) -> str:
         """Return the registrable domain of a host name, else the name itself."""
-        return public_suffixes().privatesuffix(host) or host
+        return public_suffixes().registrable_of(host) or host
 
     def knows(self, key: str) -> bool:
         """Tell whether the key is in the table: any other is the domain of somebody's mail host."""

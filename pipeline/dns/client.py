@@ -12,12 +12,15 @@ import asyncio
 import os
 import re
 import socket
+import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address
+from itertools import chain, repeat
+from operator import itemgetter
 from typing import Final, cast
 
 import aiodns
@@ -75,9 +78,10 @@ class DnsClient:
         self._fallbacks: dict[str, AiodnsFallback] = {}
         self._timeout = timeout
         self._tries = tries
+        self._patience = timeout * tries
         self.refresh()
         self._concurrency = concurrency
-        self._entropy = _EntropyPool()
+        self._entropy = _Entropy()
         self._waiting: deque[_Query] = deque()
         self._urgent: deque[_Query] = deque()  # is not held back by what is in flight
         self._in_flight: dict[_Query, None] = {}
@@ -149,9 +153,8 @@ class DnsClient:
             for used in gone.pop_all_sockets():
                 self._release(used)
         for server in fresh:
-            patience = self._timeout * self._tries
-            self._tcp.setdefault(server.label, TcpClient(server.address, patience=patience))
-            self._fallbacks.setdefault(server.label, AiodnsFallback(server.label, timeout=patience))
+            self._tcp.setdefault(server.label, TcpClient(server.address, patience=self._patience))
+            self._fallbacks.setdefault(server.label, AiodnsFallback(server.label, timeout=self._patience))
         return fresh
 
     def forget(self, server: Nameserver) -> None:
@@ -201,7 +204,7 @@ class DnsClient:
 
     def _begin(self, query: _Query, now: float) -> None:
         self._in_flight[query] = None
-        query.ends_at = now + self._timeout * self._tries
+        query.ends_at = now + self._patience
         try:
             question = message.encode_question(query.name.lower(), query.record_type)
         except ValueError:
@@ -224,20 +227,17 @@ class DnsClient:
         if query.confirms or query.is_mismatched or _UDP_TRIES < query.tries == self._tries:
             self._ask_over_tcp(query, server)
             return
+        question = query.question if server.keeps_case is not False else query.question.lower()
+        entropy = self._entropy
         try:
-            self._send_udp(query, server, now)
+            udp = server.pick_socket(entropy.draw_octet(), now, self._watch)
+            udp.send(query, question, entropy, now, edns=server.takes_edns(query))
         except BlockingIOError:  # a full buffer loses datagrams as networks do
             pass
         except OSError:
             self._on_failure(query, server, "no resolver answers", now)
             return
         query.due_at = now + (server.first_wait(self._timeout) if query.tries == 1 else self._timeout)
-
-    def _send_udp(self, query: _Query, server: Nameserver, now: float) -> None:
-        udp = server.pick_socket(self._entropy, now, self._watch)
-        number = udp.expect_reply(query, self._entropy, now)
-        question = query.question if server.keeps_case is not False else query.question.lower()
-        udp.socket.send(message.pack_query(number, question, edns=server.takes_edns(query)))
 
     def _ask_over_tcp(self, query: _Query, server: Nameserver) -> None:
         """Ask over TCP: a second question on a connection of our own, what is odd through aiodns."""
@@ -290,8 +290,9 @@ class DnsClient:
         udp.socket.close()
 
     def _read(self, udp: _UdpSocket) -> None:
-        """Read replies, then send what may be sent now."""
-        receive, now = udp.socket.recv, self.clock.now()
+        """Read replies: nearly all are usual ones of a resolver whose ways are known."""
+        receive, read, now = udp.socket.recv, message.read_usual, self.clock.now()
+        pending, server = udp.pending, udp.server
         for _ in range(_BURST):
             try:
                 reply = receive(message.UDP_ROOM)
@@ -300,9 +301,15 @@ class DnsClient:
             except OSError:  # nobody listens there (ICMP)
                 self._on_port_unreachable(udp, now)
                 break
-            query, sent_at = udp.pending.get(reply[:2], _NOT_ASKED)
-            if query is not None:
-                self._match_reply(query, udp.server, reply, now, now - sent_at)
+            query, sent_at = pending.get(reply[:2], _NOT_ASKED)
+            if query is None:
+                continue
+            answer = read(reply, query.question, query.record_type) if server.is_settled else None
+            if answer is None:
+                self._match_reply(query, server, reply, now, now - sent_at)
+            else:
+                server.count_reply(now - sent_at)
+                self._finish(query, answer, server)
 
     def _match_reply(
         self, query: _Query, server: Nameserver, reply: bytes, now: float, seconds: float
@@ -395,7 +402,7 @@ class DnsClient:
         if server and (several or answer.outcome is not FOUND or is_null_mx(answer)):
             answer = answer._replace(server=server.label)
         _hand_over(query.done, answer)
-        if self._waiting:
+        if self._waiting and self._send_handle is None:
             self._schedule_send()
 
     def _on_tick(self) -> None:
@@ -447,20 +454,30 @@ def _hand_over(done: Callable[[DnsAnswer], None], answer: DnsAnswer) -> None:
 # A question, and the sockets on which it goes out.
 
 
-class _EntropyPool:
-    """Random octets, fetched in pieces that are worth a system call."""
+class _Entropy:
+    """Random octets, fetched from the system in pieces; none is used twice.
+
+    Attributes:
+        draw_octet, draw_number: return the next number below 256, and the next two octets.
+    """
 
     def __init__(self) -> None:
+        self.draw_octet = chain.from_iterable(map(os.urandom, repeat(_PIECE))).__next__
+        numbers = map(struct.Struct("2s").iter_unpack, map(os.urandom, repeat(_PIECE)))
+        self.draw_number = map(itemgetter(0), chain.from_iterable(numbers)).__next__
         self._pool = b""
         self._at = 0
 
     def read(self, count: int) -> bytes:
-        """Return so many octets; none is used twice."""
+        """Return so many octets."""
         at, end = self._at, self._at + count
         if end > len(self._pool):
-            self._pool, at, end = os.urandom(4096), 0, count
+            self._pool, at, end = os.urandom(_PIECE), 0, count
         self._at = end
         return self._pool[at:end]
+
+
+_PIECE: Final = 4096
 
 
 class _Query:
@@ -534,9 +551,11 @@ class _UdpSocket:
     The kernel picks a random source port. Attributes:
         server: the resolver at its end.
         pending: what has been asked through it and when, by message id.
+        asked: how many questions have gone out through it.
+        expires_at: when its source port has been in use for long enough.
     """
 
-    def __init__(self, server: Nameserver, opened_at: float) -> None:
+    def __init__(self, server: Nameserver, now: float) -> None:
         """Open it.
 
         Raises:
@@ -545,7 +564,7 @@ class _UdpSocket:
         self.server = server
         self.pending: dict[bytes, tuple[_Query, float]] = {}
         self.asked = 0
-        self.opened_at = opened_at
+        self.expires_at = now + _SECONDS_A_SOCKET
         self.socket = socket.socket(server.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
@@ -554,19 +573,20 @@ class _UdpSocket:
             self.socket.close()
             raise
 
-    def is_expired(self, now: float) -> bool:
-        """Tell whether its source port has been in use for long enough."""
-        return self.asked >= QUESTIONS_A_SOCKET or now - self.opened_at >= _SECONDS_A_SOCKET
+    def send(self, query: _Query, question: bytes, entropy: _Entropy, now: float, *, edns: bool) -> None:
+        """Send a question with an id that is unpredictable and not in use here.
 
-    def expect_reply(self, query: _Query, entropy: _EntropyPool, now: float) -> bytes:
-        """Note that a question goes out through it; return its id, unpredictable and not in use here."""
-        number = entropy.read(2)
-        while number in self.pending:
-            number = entropy.read(2)
-        self.pending[number] = query, now
+        Raises:
+            OSError: it cannot be sent now.
+        """
+        pending = self.pending
+        number = entropy.draw_number()
+        while number in pending:
+            number = entropy.draw_number()
+        pending[number] = query, now
         self.asked += 1
         query.sent_on += ((self, number),)
-        return number
+        self.socket.send(message.pack_query(number, question, edns=edns))
 
 
 # One resolver: what it can do and how it has behaved.
@@ -599,6 +619,7 @@ class Nameserver:
             all they have kept; None = no canary has told yet.
         edns: it has answered a question with EDNS; None = not known, False = it wants none.
         keeps_case: it repeats the question as it was spelt; None = not known yet.
+        is_settled: it keeps case and takes EDNS or not: a usual reply tells nothing of it.
     """
 
     label: str
@@ -611,6 +632,7 @@ class Nameserver:
     claims_all: bool | None = None
     edns: bool | None = None
     keeps_case: bool | None = None
+    is_settled: bool = False
     _sockets: list[_UdpSocket] = field(default_factory=list)
     retired: list[_UdpSocket] = field(default_factory=list)
     _round_trip: float = 0.0
@@ -656,6 +678,7 @@ class Nameserver:
         elif plain and self.edns is None:
             self._plain += 1
             self.edns = False if self._plain >= _ONLY_PLAIN else None
+        self._settle()
 
     def count_edns_refused(self) -> None:
         """Take note that it refused a question for its EDNS.
@@ -665,30 +688,33 @@ class Nameserver:
         """
         self._refused += 1
         if not self.edns or self._refused >= _REPLACED:
-            self.edns = False
+            self.edns, self._refused = False, 0
+        self._settle()
 
     def count_case(self, *, same: bool) -> None:
         """Take note of how it repeated a name: once right, always right; thrice otherwise, never."""
         if same:
             self.keeps_case = True
-            return
-        self._other_case += 1
-        if self._other_case >= _OTHER_CASE and self.keeps_case is None:
-            self.keeps_case = False
+        else:
+            self._other_case += 1
+            if self._other_case >= _OTHER_CASE and self.keeps_case is None:
+                self.keeps_case = False
+        self._settle()
 
-    def pick_socket(
-        self, entropy: _EntropyPool, now: float, watch: Callable[[_UdpSocket], None]
-    ) -> _UdpSocket:
-        """Return one of its sockets at random; `watch` is told about new ones.
+    def _settle(self) -> None:
+        self.is_settled = bool(self.keeps_case) and self.edns is not None and not self._refused
+
+    def pick_socket(self, draw: int, now: float, watch: Callable[[_UdpSocket], None]) -> _UdpSocket:
+        """Return the socket that a random number hits; `watch` is told about new ones.
 
         Raises:
             OSError: there is none and none can be opened.
         """
-        at = entropy.read(1)[0] % _SOCKETS
+        at = draw % _SOCKETS
         if at >= len(self._sockets):
             return self._open(now, watch)
         chosen = self._sockets[at]
-        if not chosen.is_expired(now):
+        if chosen.asked < QUESTIONS_A_SOCKET and now < chosen.expires_at:
             return chosen
         self.retired.append(self._sockets.pop(at))
         return self._open(now, watch)
@@ -872,12 +898,14 @@ class _TcpConnection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        while len(self._buffer) >= 2 and len(self._buffer) >= (
-            end := 2 + int.from_bytes(self._buffer[:2], "big")
-        ):
-            reply, self._buffer = self._buffer[2:end], self._buffer[end:]
-            self._match_reply(reply)
+        received, start = self._buffer + data, 0
+        while len(received) >= start + 2:
+            end = start + 2 + int.from_bytes(received[start : start + 2])
+            if len(received) < end:
+                break
+            self._match_reply(received[start + 2 : end])
+            start = end
+        self._buffer = received[start:]
         self._await_word()
 
     @override

@@ -327,11 +327,11 @@ class DomainFacts:
 
     def _find_hosts(self, domain: str, chosen: Exchangers, ttl: float) -> None:
         """Complete a domain by the addresses of its exchangers, once all of them are known."""
-        wildcard = self._wildcards.known((_suffix(domain), MX)) if self.trust.is_active else frozenset()
+        beside = _suffix(domain), MX
+        wildcard = self._wildcards.known(beside) if self.trust.is_active else frozenset()
         pending = _PendingHosts(domain, chosen, ttl, wildcard)
         if wildcard is None:
-            take = partial(self._step, domain, self._on_suffix_wildcard, pending)
-            self._wildcards.ask((_suffix(domain), MX), take)
+            self._wildcards.ask(beside, partial(self._step, domain, self._on_suffix_wildcard, pending))
         for _, host in chosen:
             addresses = self._hosts.known(host)
             if addresses is None:
@@ -439,7 +439,7 @@ class DomainFacts:
 
 
 def _suffix(domain: str) -> str:
-    return public_suffixes().publicsuffix(domain) or ""
+    return public_suffixes().suffix_of(domain)
 
 
 _OUTCOMES = {
@@ -732,5 +732,5 @@ def _registrable_above(domain: str) -> str:
     """Return the registrable domain a name lies below, "" for a name that is one (or a public suffix)."""
     if domain.count(".") < 2:
         return ""
-    registrable = public_suffixes().privatesuffix(domain)
-    return registrable if registrable and registrable != domain else ""
+    registrable = public_suffixes().registrable_of(domain)
+    return registrable if registrable != domain else ""

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from mailsift.pipeline.dns.rules import FAILED, FOUND, MX, DnsAnswer, DnsOutcome, RecordType
+from mailsift.pipeline.dns.rules import DENIALS, FAILED, FOUND, MX, DnsAnswer, DnsOutcome, RecordType
 
 HEADER: Final = 12
 """Octets before the question."""
@@ -30,13 +30,19 @@ _LENGTHS: Final = [bytes([size]) for size in range(64)]
 _CASE_BITS: Final = bytes(
     [0x20 if chr(octet).isascii() and chr(octet).isalpha() else 0 for octet in range(256)]
 )
+_as_int = int.from_bytes
 _RECORD: Final = struct.Struct("!HHIH")
-_PLAIN_RECORD: Final = struct.Struct("!HHHIH")
+_TTL_AND_SIZE: Final = struct.Struct("!iH")  # a TTL with its top bit set is below 0, and counts as 0
+_TTL_AT: Final = 6  # where the TTL and where the data of a record begin whose owner is a pointer
+_DATA_AT: Final = 12
 _OPTION: Final = struct.Struct("!HH")
 _OPT_CODE: Final = 41
-_OWNER_ASKED: Final = 0xC00C  # a pointer to the question's name
+_OWNER_ASKED: Final = b"\xc0\x0c"  # a pointer to the question's name
 
-_AUTHORITATIVE: Final = 0x04  # in the first octet of the flags
+_COUNTS: Final = struct.Struct("!HHHHHH")  # id, flags, and how many records are in each section
+_AUTHORITATIVE: Final = 0x0400
+_TELLING_FLAGS: Final = 0xFA0F  # reply, opcode, truncated, rcode
+_GOOD_REPLY: Final = 0x8000
 
 _FLAGS: Final = b"\x01\x00"  # a standard query, recursion desired
 _ONE_QUESTION: Final = _FLAGS + struct.pack("!HHHH", 1, 0, 0, 0)
@@ -68,6 +74,7 @@ _RCODES: Final = {1: "FORMERR", 2: "SERVFAIL", 4: "NOTIMP", 5: "REFUSED", 16: "B
 _NXDOMAIN: Final = 3
 _EDNS_REFUSED: Final = {1, 4, 16}
 _UPPER_RCODE: Final = 5  # the octet of OPT that holds the upper bits of the rcode (RFC 6891 section 6.1.3)
+_UPPER_RCODE_AT_END: Final = _UPPER_RCODE - len(_OPT)
 
 
 class ResourceRecord(NamedTuple):
@@ -85,13 +92,14 @@ def encode_question(name: str, record_type: RecordType) -> bytes:
     Raises:
         ValueError: the name is not ASCII or beyond the limits of RFC 1035 section 2.3.4.
     """
-    labels = name.encode("ascii").split(b".")
-    if len(name) > 253 or b"" in labels:
+    question = b""
+    for label in name.encode("ascii").split(b"."):
+        if not 0 < len(label) < 64:
+            raise ValueError("not a possible name")
+        question += _LENGTHS[len(label)] + label
+    if len(name) > 253:
         raise ValueError("not a possible name")
-    try:
-        return b"".join([_LENGTHS[len(label)] + label for label in labels]) + _ENDINGS[record_type]
-    except IndexError:
-        raise ValueError("a label is too long") from None
+    return question + _ENDINGS[record_type]
 
 
 def mix_case(question: bytes, entropy: bytes) -> bytes:
@@ -101,8 +109,8 @@ def mix_case(question: bytes, entropy: bytes) -> bytes:
         question: from `encode_question`.
         entropy: random octets, as many as the question has.
     """
-    flips = int.from_bytes(question.translate(_CASE_BITS), "big") & int.from_bytes(entropy, "big")
-    return (int.from_bytes(question, "big") ^ flips).to_bytes(len(question), "big")
+    flips = _as_int(question.translate(_CASE_BITS)) & _as_int(entropy)
+    return (_as_int(question) ^ flips).to_bytes(len(question))
 
 
 def pack_query(number: bytes, question: bytes, *, edns: bool) -> bytes:
@@ -130,8 +138,46 @@ def edns_refusal(reply: bytes, offset: int = HEADER) -> str:
     return _RCODES[rcode] if rcode in _EDNS_REFUSED else ""
 
 
+def read_usual(reply: bytes, question: bytes, record_type: RecordType) -> DnsAnswer | None:
+    """Read what nearly every reply is; None for any other: `read_reply` takes twice the time.
+
+    That is: to this very question, whole, without an error; records of the asked name and type alone, and at
+    the end at most an OPT that says nothing.
+
+    Args:
+        reply: anything that came with the right id.
+        question: the question section, as sent.
+        record_type: the type asked for.
+    """
+    start, read = _USUAL_RECORDS[record_type]
+    offset, shortest, values = HEADER + len(question), _LONGEST_TTL, []
+    try:
+        _, flags, questions, count, _, additional = _COUNTS.unpack_from(reply)
+        if (
+            flags & _TELLING_FLAGS != _GOOD_REPLY
+            or questions != 1
+            or not reply.startswith(question, HEADER)
+            or not count
+            or (additional and not _ends_with_plain_opt(reply))
+        ):
+            return None
+        for _ in range(count):
+            if not reply.startswith(start, offset):
+                return None
+            ttl, size = _TTL_AND_SIZE.unpack_from(reply, offset + _TTL_AT)
+            offset += _DATA_AT
+            values.append(read(reply, offset, size))
+            offset += size
+            shortest = min(shortest, ttl)
+    except MALFORMED:
+        return None
+    if offset > len(reply):
+        return None
+    return _found(record_type, values, max(shortest, 0), authoritative=flags & _AUTHORITATIVE != 0)
+
+
 def read_reply(reply: bytes, question: bytes, record_type: RecordType) -> DnsAnswer:
-    """Read a reply that is not truncated and whose id and question have been compared.
+    """Read any reply that is not truncated and whose id and question have been compared.
 
     Args:
         reply: the message.
@@ -142,11 +188,11 @@ def read_reply(reply: bytes, question: bytes, record_type: RecordType) -> DnsAns
         MALFORMED: one of these, when it is.
     """
     rcode = reply[3] & 0x0F
-    if rcode not in {0, _NXDOMAIN}:
+    if rcode and rcode != _NXDOMAIN:
         return DnsAnswer(FAILED, detail=_RCODES.get(rcode, f"RCODE {rcode}"))
-    answers = reply[6] << 8 | reply[7]
+    _, flags, _, answers, authorities, additional = _COUNTS.unpack_from(reply)
     offset = HEADER + len(question)
-    if reply[10:12] != b"\0\0" and not _ends_with_plain_opt(reply):
+    if additional and not _ends_with_plain_opt(reply):
         upper, extended_errors = _read_opt(reply, offset)
         if upper:
             rcode |= upper << 4
@@ -154,16 +200,11 @@ def read_reply(reply: bytes, question: bytes, record_type: RecordType) -> DnsAns
         disowned = next((DISOWNED[error] for error in extended_errors if error in DISOWNED), "")
         if disowned:
             return DnsAnswer(FAILED, detail=f"the resolver's own answer: {disowned}")
-    authoritative = reply[2] & _AUTHORITATIVE != 0
-    if answers and not rcode:
-        values, ttl = _read_plain(reply, offset, answers, record_type)
-        if values:
-            return _found(record_type, values, ttl, authoritative=authoritative)
     name, _ = read_name(question, 0)
     records, offset = _read_records(reply, offset, answers)
-    zone = _read_zone(reply, offset, reply[8] << 8 | reply[9])
-    answer = answer_from(name, record_type, records, exists=rcode == 0, zone=zone)
-    return answer._replace(authoritative=authoritative)
+    answer = answer_from(name, record_type, records, exists=rcode == 0, zone=None)
+    zone = _read_zone(reply, offset, authorities) if answer.outcome in DENIALS else None
+    return answer._replace(zone=zone, authoritative=flags & _AUTHORITATIVE != 0)
 
 
 def answer_from(
@@ -213,25 +254,6 @@ def _shortest(ttls: Sequence[int]) -> int:
 _LONGEST_TTL: Final = (1 << 31) - 1  # seconds
 
 
-def _read_plain(
-    reply: bytes, offset: int, count: int, record_type: RecordType
-) -> tuple[Sequence[Value], float]:
-    """Read an answer section whose records all belong to the asked name and type; () for any other."""
-    code, ttls, values = _TYPE_CODES[record_type], [], []
-    read = _READERS[code]
-    for _ in range(count):
-        owner, kind, record_class, seconds, size = _PLAIN_RECORD.unpack_from(reply, offset)
-        if owner != _OWNER_ASKED or kind != code or record_class != _IN_CODE:
-            return (), 0.0
-        offset += _PLAIN_RECORD.size
-        values.append(read(reply, offset, size))
-        ttls.append(seconds)
-        offset += size
-    if offset > len(reply):
-        raise ValueError("a record runs over the end")
-    return values, _shortest(ttls)
-
-
 def _read_records(reply: bytes, offset: int, count: int) -> tuple[list[ResourceRecord], int]:
     """Read a section; returns what it says in class IN that anybody asks for, and where it ends."""
     records = []
@@ -260,7 +282,7 @@ def _read_zone(reply: bytes, offset: int, count: int) -> str | None:
 
 def _ends_with_plain_opt(reply: bytes) -> bool:
     """Tell whether the last record is an OPT that says nothing: no options and no upper bits of the rcode."""
-    return reply[-11:-8] == _OPT_START and reply[_UPPER_RCODE - len(_OPT)] == 0 and reply.endswith(b"\0\0")
+    return reply[-11:-8] == _OPT_START and not reply[_UPPER_RCODE_AT_END] and reply.endswith(b"\0\0")
 
 
 def _read_opt(reply: bytes, offset: int) -> tuple[int, Sequence[int]]:
@@ -302,6 +324,10 @@ def _read_target(reply: bytes, offset: int, _size: int) -> Value:
 
 
 _READERS: Final = {1: _read_a, _NS: _read_target, _CNAME: _read_target, 15: _read_mx, 28: _read_aaaa}
+_USUAL_RECORDS: Final = {
+    kind: (_OWNER_ASKED + struct.pack("!H", code) + _IN, _READERS[code]) for kind, code in _TYPE_CODES.items()
+}
+"""By type, how a record of the asked name begins, and what reads its data."""
 
 
 _STEPS: Final = range(256)
@@ -327,8 +353,9 @@ def read_name(message: bytes, offset: int) -> tuple[str, int]:
         if not size:
             break
         if size < 64:
-            labels.append(message[offset + 1 : offset + 1 + size])
-            offset += 1 + size
+            start = offset + 1
+            offset = start + size
+            labels.append(message[start:offset])
             continue
         target = (size & 0x3F) << 8 | message[offset + 1]
         if size < 0xC0 or target >= lowest:

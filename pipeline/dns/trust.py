@@ -97,6 +97,9 @@ class ResolverTrust:
         client: its resolvers are looked at.
         domains: canary domains, known to take mail, of independent operators; () = everybody is trusted.
         guard: decides which addresses are public.
+
+    Attributes:
+        is_active: whether there are canaries.
     """
 
     def __init__(self, client: DnsClient, domains: Sequence[str], *, guard: AddressGuard) -> None:
@@ -104,6 +107,7 @@ class ResolverTrust:
         self._now = asyncio.get_running_loop().time
         self._examiner = Examiner(client, guard)
         self._domains = tuple(domains)
+        self.is_active = bool(domains)
         suffixes = dict.fromkeys(public_suffixes().publicsuffix(name) or "" for name in domains)
         self._suffixes = tuple(suffixes)[:_MAX_SUFFIXES]
         self._witnesses: deque[tuple[float, str]] = deque(maxlen=_MAX_REMEMBERED)
@@ -115,11 +119,6 @@ class ResolverTrust:
         for server in client.nameservers:
             server.trusted = not domains
         _set_gauges(client.nameservers)
-
-    @property
-    def is_active(self) -> bool:
-        """Whether there are canaries."""
-        return bool(self._domains)
 
     @property
     def has_trusted_resolver(self) -> bool:
@@ -603,7 +602,7 @@ def _registrable_below(answer: DnsAnswer, name: str) -> str:
     zone, name = answer.zone, answer.name or name
     if zone is not None and "." not in zone:
         return ""
-    domain = public_suffixes().privatesuffix(name) or ""
+    domain = public_suffixes().registrable_of(name)
     return domain if zone is None or f".{zone}".endswith(f".{domain}") else ""
 
 

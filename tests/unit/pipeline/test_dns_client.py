@@ -126,6 +126,32 @@ def test_an_exchanger_that_is_longer_or_shorter_than_its_record_is_none(data: by
         message.read_reply(reply, question, RecordType.MX)
 
 
+_PLAIN_OPT = b"\0\0\x29\x04\xd0\0\0\0\0\0\0"
+
+
+@pytest.mark.parametrize("flags", [b"\x81\x80", b"\x85\x80"], ids=["recursive", "authoritative"])
+@pytest.mark.parametrize("opt", [b"", _PLAIN_OPT], ids=["plain", "EDNS"])
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [(RecordType.MX, b"\0\x0a\2mx\xc0\x0c"), (RecordType.A, b"\1\2\3\4"), (RecordType.NS, b"\2ns\xc0\x0c")],
+)
+def test_the_short_way_to_read_a_reply_says_what_the_long_way_says(
+    kind: RecordType, data: bytes, opt: bytes, flags: bytes
+) -> None:
+    """Whatever becomes of any octet of it."""
+    question = message.encode_question("x.test", kind)
+    record = b"\xc0\x0c" + question[-4:] + struct.pack("!IH", 300, len(data)) + data
+    reply = b"\0\1" + flags + struct.pack("!HHHH", 1, 2, 0, bool(opt)) + question + record * 2 + opt
+    assert message.read_usual(reply, question, kind)
+    for at in range(2, len(reply)):
+        for octet in {0, 1, 2, 3, 9, 0x0C, 0x3F, 0x40, 0x80, 0xC0, 0xFF, reply[at] ^ 0x20}:
+            changed = reply[:at] + bytes([octet]) + reply[at + 1 :]
+            for one in (changed, changed[:-1], changed[:at]):
+                usual = message.read_usual(one, question, kind)
+                is_reply = one.startswith(question, 12) and one[2] & 0xFA == 0x80 and one[4:6] == b"\0\1"
+                assert usual is None or (is_reply and usual == message.read_reply(one, question, kind))
+
+
 def _named_backwards(piece: bytes, count: int) -> bytes:
     """Return a message of pieces, each with a pointer to the one before it."""
     step = len(piece) + 2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.providers import DEFAULT, PROVIDERS, Providers
+from mailsift.pipeline.providers import DEFAULT, PROVIDERS, Providers, public_suffixes
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,21 @@ def _load(folder: Path, text: str) -> Providers:
 )
 def test_the_host_name_of_the_exchanger_tells_the_provider(providers: Providers, host: str, key: str) -> None:
     assert providers.key_of([host]) == key
+
+
+_RULES = [
+    "com", "co.uk", "blogspot.com", "*.ck", "!www.ck", "*.kawasaki.jp", "!city.kawasaki.jp", "jp", "unknown",
+    "xn--p1ai", "*.compute.amazonaws.com", "s3.amazonaws.com", "in-addr.arpa",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", _RULES)
+@pytest.mark.parametrize("below", ["", "a.", "b.a.", "c.b.a.", "."])
+def test_the_short_way_to_a_public_suffix_leads_to_the_same(rule: str, below: str) -> None:
+    listed = public_suffixes()
+    name = below + rule.lstrip("!*").lstrip(".")
+    assert listed.suffix_of(name) == (listed.publicsuffix(name) or "")
+    assert listed.registrable_of(name) == (listed.privatesuffix(name) or "")
 
 
 def test_the_best_exchanger_decides_and_no_exchanger_has_no_key(providers: Providers) -> None:
