@@ -19,7 +19,7 @@ from mailsift.api.pages.page import error_page, load_theme
 from mailsift.api.pages.visitor import look_for_visitor
 from mailsift.api.parts import ApiParts
 from mailsift.api.v1 import outcomes
-from mailsift.jobs.outcomes import files as outcome_files
+from mailsift.jobs.outcomes import MOST_BYTES
 
 _ABOUT: Final = (
     "Send a list of addresses; every address comes back with a verdict, a score and the reason. Every answer"
@@ -30,10 +30,10 @@ _LISTS: Final = (("POST", "/v1/bulk/jobs"), ("POST", "/lists"), ("PATCH", "/uplo
 """Where lists come in."""
 _LARGE: Final = {
     ("POST", mcp.PATH): MCP_BYTES,
-    ("POST", "/v1/outcomes"): outcome_files.MOST_BYTES,
-    ("POST", "/outcomes"): outcome_files.MOST_BYTES,
-    ("POST", "/v1/suppressions/import"): outcome_files.MOST_BYTES,
-    ("POST", "/suppressions/import"): outcome_files.MOST_BYTES,
+    ("POST", "/v1/outcomes"): MOST_BYTES,
+    ("POST", "/outcomes"): MOST_BYTES,
+    ("POST", "/v1/suppressions/import"): MOST_BYTES,
+    ("POST", "/suppressions/import"): MOST_BYTES,
     ("POST", "/v1/suppressions"): outcomes.SUPPRESSIONS_BYTES,
     ("POST", "/v1/suppressions/remove"): outcomes.SUPPRESSIONS_BYTES,
     ("POST", "/receivers/"): outcomes.WEBHOOK_BYTES,

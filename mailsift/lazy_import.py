@@ -17,8 +17,17 @@ from typing import Any
 
 from typing_extensions import override
 
-UNASKED = ("attr", "opentelemetry.sdk.metrics", "yaml")
-"""What rich, redis and kombu load where it is installed, for values, figures and messages nobody here has."""
+UNASKED = (
+    "attr",  # rich
+    "email_validator",  # FastAPI, for a contact's address
+    "opentelemetry.sdk.metrics",  # redis
+    "pydantic.v1",  # FastAPI, to refuse its models: a twentieth of the start of an API
+    "pygments",  # httpx, for a command line of its own
+    "trio",  # httpcore
+    "watchfiles",  # uvicorn, to start again
+    "yaml",  # kombu
+)
+"""What these load where it is installed, for values, figures and messages nobody here has."""
 _ASKED_OF_ANY = "__"  # what tools ask of every module there is
 
 

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from publicsuffixlist import PSLFILE, PublicSuffixList
+from publicsuffixlist import PSLFILE, PublicSuffixList, encode_idn
 
 from mailsift.pipeline.overrides import bad_overrides, read_overrides
 
@@ -176,10 +176,16 @@ PROVIDERS = (
 
 
 class PublicSuffixes(PublicSuffixList):
-    """The list, with a short way for the host names of mail, which are many below few suffixes."""
+    """The list, with a short way for the host names of mail, which are many below few suffixes.
+
+    By itself the library encodes its ASCII rules, too, all but a few: that is half of the time it takes.
+    """
 
     def __init__(self) -> None:
-        super().__init__()
+        rules = _suffix_rules()
+        other = [rule for rule in rules if not rule.isascii()]
+        encoded = ["!" * rule.startswith("!") + encode_idn(rule.lstrip("!")) for rule in other]
+        super().__init__([*rules, *encoded], accept_encoded_idn=False)
         self._suffix_above = lru_cache(maxsize=8192)(self.publicsuffix)
 
     def suffix_of(self, name: str) -> str:
@@ -208,10 +214,14 @@ def public_suffixes() -> PublicSuffixes:
 
 @cache
 def top_level_domains() -> frozenset[str]:
-    """Return the top-level domains of that list, in ASCII; read in a tenth of the time it takes whole."""
-    lines = Path(PSLFILE).read_text(encoding="utf-8").splitlines()
-    names = {line.split()[0].rpartition(".")[2] for line in lines if line and not line.startswith("//")}
+    """Return the top-level domains of that list, in ASCII; read in a third of the time it takes whole."""
+    names = {rule.rpartition(".")[2] for rule in _suffix_rules()}
     return frozenset(name if name.isascii() else f"xn--{name.encode('punycode').decode()}" for name in names)
+
+
+def _suffix_rules() -> list[str]:
+    lines = Path(PSLFILE).read_text(encoding="utf-8").splitlines()
+    return [line.split()[0] for line in lines if line and not line.startswith("//")]
 
 
 @dataclass(frozen=True, slots=True)

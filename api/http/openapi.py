@@ -188,8 +188,7 @@ def _add_keys(made: dict[str, Any]) -> None:
         parameters = operation.setdefault("parameters", [])
         if not any(one["name"].lower() == KEY_HEADER.lower() for one in parameters):
             parameters.append(_KEY_PARAMETER)
-        for status, response in error_responses(*_KEY_ERRORS).items():
-            shape = {name: value for name, value in response.items() if name != "model"}
+        for status, shape in error_responses(*_KEY_ERRORS).items():
             known = operation["responses"].setdefault(str(status), shape)
             examples = shape["content"]["application/json"]["examples"]
             known["content"]["application/json"]["examples"].update(examples)
@@ -258,7 +257,6 @@ def error_responses(*codes: str) -> dict[int | str, dict[str, Any]]:
         shape = by_status.setdefault(
             status,
             {
-                "model": Problem,
                 "description": HTTPStatus(status).phrase,
                 "headers": _headers(status),
                 "content": _content(),

@@ -33,6 +33,7 @@ from mailsift.jobs.intake.sniff import (
     said_delimiter,
 )
 from mailsift.jobs.intake.table import MOST_NOTES, header_place
+from mailsift.jobs.outcomes import MOST_BYTES
 from mailsift.jobs.outcomes.tables import (
     OUTCOME_SAMPLE_ROWS,
     Row,
@@ -57,8 +58,6 @@ from mailsift.pipeline.outcomes.outcome import WISHES, OutcomeKind, ParsedOutcom
 from mailsift.pipeline.outcomes.senders import read_event, sender_of
 from mailsift.pipeline.outcomes.times import day_first_in, epoch
 
-MOST_BYTES: Final = 64 * 1024**2
-"""What a file of outcomes may have, unpacked; longer ones come in parts."""
 _LONGEST_CELL: Final = 10_000
 _MOST_ROWS: Final = 2_000_000
 """Of Parquet, which says nothing of itself by its size; about what the longest CSV file has."""

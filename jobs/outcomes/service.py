@@ -27,7 +27,6 @@ from uuid import UUID
 import structlog
 
 from mailsift.events.signing import KEY_BYTES, Vault
-from mailsift.jobs.outcomes.files import read_outcomes, unpacked
 from mailsift.jobs.policies import policy_of
 from mailsift.jobs.results.export import csv_lines, defused
 from mailsift.pipeline.clock import Clock, utc_datetime
@@ -162,6 +161,9 @@ class OutcomeService:
         Raises:
             MailsiftError: see `unpacked` and `read_outcomes`.
         """
+        # 130 patterns, a twentieth of the start of an API or a worker, for what few of them ever do
+        from mailsift.jobs.outcomes.files import read_outcomes, unpacked  # noqa: PLC0415
+
         total = ImportCounts()
         async with unpacked(path) as file:
             async for batch in in_batches(read_outcomes, file):

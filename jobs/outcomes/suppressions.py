@@ -11,7 +11,6 @@ from typing import Final
 from uuid import UUID
 
 from mailsift.events import audit
-from mailsift.jobs.outcomes.files import read_suppressed, unpacked
 from mailsift.jobs.outcomes.service import AddressCipher, CipherOf, ImportCounts, can_be, in_batches
 from mailsift.jobs.results.export import csv_lines, defused
 from mailsift.jobs.views import bad_cursor
@@ -142,6 +141,8 @@ class SuppressionService:
         Raises:
             MailsiftError: see `unpacked` and `read_suppressed`.
         """
+        from mailsift.jobs.outcomes.files import read_suppressed, unpacked  # noqa: PLC0415 - slow to load
+
         total, named = ImportCounts(), set(_STRONGEST_FIRST)
         async with unpacked(path) as file:
             for reason in _STRONGEST_FIRST:

@@ -114,8 +114,10 @@ _UNUSED: Final = (
         f"sqlalchemy.dialects.postgresql.{driver}"
         for driver in ("asyncpg", "pg8000", "psycopg2", "psycopg2cffi")
     ),
+    "uvicorn.main",
 )
-"""They load SQLAlchemy's object mapper, a fifth of that library, and drivers; here are rows, and psycopg."""
+"""They load SQLAlchemy's object mapper, a fifth of that library, drivers where ours is psycopg, and a command
+line of uvicorn's own."""
 
 
 class _Commands(TyperGroup):

@@ -40,8 +40,7 @@ def worker(
     settings = server_settings(worker_processes=processes)
     share_processors(settings.worker_processes)
     counts = share_counts(settings)
-    # celery would make one system call by a parser of C, and httpx load a command line of its own
-    with loading(), without("cffi", "pygments", *UNASKED):
+    with loading(), without("cffi", *UNASKED):  # celery would make one system call by a parser of C
         from mailsift.runtime.worker import run_worker  # noqa: PLC0415 - nothing that counts is loaded before
     # another command, perhaps, has started the servers meanwhile
     with installation(settings, forks=True, watched=with_parent != 0) as found:

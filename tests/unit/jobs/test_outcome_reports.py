@@ -17,7 +17,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mailsift.jobs.outcomes.files import MOST_BYTES, read_outcomes, read_suppressed, unpacked
+from mailsift.jobs.outcomes import MOST_BYTES
+from mailsift.jobs.outcomes.files import read_outcomes, read_suppressed, unpacked
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.outcomes.messages import read_message

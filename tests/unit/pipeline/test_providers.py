@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from publicsuffixlist import PublicSuffixList
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import DEFAULT, PROVIDERS, Providers, public_suffixes
@@ -183,3 +184,8 @@ def test_no_number_of_domains_or_host_names_gets_round_the_limits_of_one_registr
 ) -> None:
     hosts = [f"{host}.victim.co.uk" for host in ("mx", "mx2", "a.b.c", *(f"r{n}" for n in range(50)))]
     assert {providers.key_of([host]) for host in [*hosts, "victim.co.uk"]} == {"victim.co.uk"}
+
+
+def test_the_public_suffixes_are_those_of_the_library() -> None:
+    parsed = vars(PublicSuffixList())
+    assert {name: vars(public_suffixes())[name] for name in parsed} == {**parsed, "accept_unknown": True}
