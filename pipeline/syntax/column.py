@@ -51,20 +51,19 @@ def is_plain(text: pl.Expr) -> pl.Expr:
 
 def _plain_or(texts: pl.Series, otherwise: Callable[[pl.Series], pl.DataFrame]) -> pl.DataFrame:
     """Split the plain addresses and hand the rest on; rows come back in order."""
-    text = pl.col("text")
-    frame = texts.alias("text").to_frame().with_columns(is_plain(text).alias("plain"))
-    plain = _split(frame.filter("plain"))
-    if plain.height == frame.height:
-        return plain
-    rest = otherwise(frame.filter(~pl.col("plain"))["text"])
-    return _in_order(frame["plain"], plain, rest) if plain.height else rest
+    mine = texts.to_frame("text").select(is_plain(pl.col("text")).alias("mine")).to_series()
+    if mine.all():
+        return _split(texts)
+    if not mine.any():
+        return otherwise(texts)
+    return _in_order(mine, _split(texts.filter(mine)), otherwise(texts.filter(~mine)))
 
 
 def _in_order(is_first: pl.Series, first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     """Put the rows of two frames back in the order they had before they were parted."""
     mine = pl.col("mine")
     row = pl.when(mine).then(mine.cum_sum() - 1).otherwise((~mine).cum_sum() - 1 + first.height)
-    return pl.concat([first, second], rechunk=True)[is_first.alias("mine").to_frame().select(row)["mine"]]
+    return pl.concat([first, second], rechunk=True)[is_first.to_frame("mine").select(row)["mine"]]
 
 
 def _unwrapped(texts: pl.Series) -> pl.Series:
@@ -75,14 +74,15 @@ def _unwrapped(texts: pl.Series) -> pl.Series:
     text = pl.col("text")
     bare = pl.coalesce(*(text.str.extract(pattern) for pattern in _WRAPPED), text)
     whole = pl.when(text.str.contains("[%?]")).then(text).otherwise(bare)
-    return texts.alias("text").to_frame().select(whole).to_series()
+    return texts.to_frame("text").select(whole).to_series()
 
 
-def _split(texts: pl.DataFrame) -> pl.DataFrame:
+def _split(texts: pl.Series) -> pl.DataFrame:
     """Cut plain addresses at the @; step by step, so that no step is computed twice."""
     address, at = pl.col("address"), pl.col("at")
     return (
-        texts.select(pl.col("text").str.to_lowercase().alias("address"))
+        texts.str.to_lowercase()
+        .to_frame("address")
         .with_columns(address.str.find("@", literal=True).alias("at"))
         .select(
             address,
@@ -100,5 +100,5 @@ def _one_by_one(texts: pl.Series) -> pl.DataFrame:
     table = pl.DataFrame(
         {"text": distinct, **dict(zip(PARSED, columns, strict=True))}, schema_overrides=PARSED
     )
-    found = texts.alias("text").to_frame().join(table, on="text", how="left", maintain_order="left")
+    found = texts.to_frame("text").join(table, on="text", how="left", maintain_order="left")
     return found.select(list(PARSED))
