@@ -13,8 +13,8 @@ from typing_extensions import TypeVarTuple, Unpack, override
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
-_LOOK: Final = 0.002
-"""Seconds that are really waited for: what comes over the loopback device is there at once."""
+_LOOK: Final = 0.001
+"""Seconds that are really waited for, the least that can be: what comes over loopback is there at once."""
 
 
 class LeapingLoop(asyncio.SelectorEventLoop):
