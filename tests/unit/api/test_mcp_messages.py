@@ -7,10 +7,6 @@ from typing import Any
 
 import pytest
 from anyio import create_memory_object_stream
-from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
-
-from mailsift.api import mcp_server
 
 INITIALIZE = (
     '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'
@@ -22,7 +18,14 @@ CANCEL = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"request
 
 
 async def _talk(monkeypatch: pytest.MonkeyPatch, *lines: str) -> list[tuple[object, object]]:
-    """Say these lines and no more; return the id of each answer, and its error or whether it is a result."""
+    """Say these lines and no more; return the id of each answer, and its error or whether it is a result.
+
+    The library takes 0.4 s to load, which only the process pays that runs these tests.
+    """
+    from mcp.shared.message import SessionMessage  # noqa: PLC0415
+    from mcp.types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter  # noqa: PLC0415
+
+    from mailsift.api import mcp_server  # noqa: PLC0415
 
     async def slow(*_: object) -> dict[str, Any]:
         await asyncio.sleep(20)
