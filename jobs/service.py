@@ -499,8 +499,7 @@ async def read_pieces(source: Path) -> AsyncIterator[bytes]:
 
 
 def _conflict(state: str, verb: str) -> MailsiftError:
-    done = {"pause": "paused", "resume": "resumed", "cancel": "cancelled", "restart": "restarted"}[verb]
-    return MailsiftError("job_state_conflict", f"A job whose state is “{state}” can’t be {done}.")
+    return MailsiftError("job_state_conflict", f"You can’t {verb} a job whose state is “{state}”.")
 
 
 def check_readable(source: Path) -> None:

@@ -107,6 +107,10 @@ class LinesOfATurn:
         self._log = log
         self._lines: list[str] = []
 
+    def __getattr__(self, name: str) -> Any:
+        """Be that log but for what is told."""
+        return getattr(self._log, name)
+
     def info(self, line: str) -> None:
         """Take a line."""
         if not self._lines:

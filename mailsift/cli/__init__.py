@@ -114,10 +114,8 @@ _UNUSED: Final = (
         f"sqlalchemy.dialects.postgresql.{driver}"
         for driver in ("asyncpg", "pg8000", "psycopg2", "psycopg2cffi")
     ),
-    "uvicorn.main",
 )
-"""They load SQLAlchemy's object mapper, a fifth of that library, drivers where ours is psycopg, and a command
-line of uvicorn's own."""
+"""They load SQLAlchemy's object mapper, a fifth of that library, and drivers; here are rows, and psycopg."""
 
 
 class _Commands(TyperGroup):

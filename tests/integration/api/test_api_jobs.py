@@ -168,7 +168,7 @@ async def test_runs_are_followed_repeated_compared_listed_and_deleted(client: ht
     assert (diff["compared"], diff["moves"]) == (3, [])
     refused = await client.post(f"{JOBS}/{job_id}/cancel")
     assert (refused.status_code, refused.json()["code"]) == (409, "job_state_conflict")
-    assert refused.json()["message"] == "A job whose state is “completed” can’t be cancelled."
+    assert refused.json()["message"] == "You can’t cancel a job whose state is “completed”."
     assert (await client.post(f"{JOBS}/{job_id}/retry")).json()["code"] == "nothing_to_retry"
     page = (await client.get(JOBS, params={"limit": 1})).json()["data"]
     assert ([job["job_id"] for job in page["jobs"]], page["has_more"]) == ([again], True)

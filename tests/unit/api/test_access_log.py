@@ -8,7 +8,8 @@ from mailsift.api.http.middleware import LinesOfATurn
 
 async def test_what_is_told_in_one_turn_of_the_loop_is_written_at_once() -> None:
     written: list[str] = []
-    lines = LinesOfATurn(SimpleNamespace(info=written.append))
+    lines = LinesOfATurn(SimpleNamespace(info=written.append, disabled=False))
+    assert not lines.disabled  # structlog asks the standard library's loggers
     for turn in (("a", "b"), ("c",), "0123456789abcdefgh"):
         for line in turn:
             lines.info(line)
