@@ -353,6 +353,19 @@ def holds_addresses(head: str, dialect: Dialect) -> bool:
     return any(_holds_addresses(cell) for row in records for cell in row)
 
 
+def named_place(head: str, dialect: Dialect) -> tuple[int, int]:
+    """Return how wide the header is, and the place of its only address column; (0, 0) if first rows disagree.
+
+    They agree where those as wide as the header have addresses, there and nowhere else.
+    """
+    records = _records(head, dialect.delimiter or "\0", spaced=dialect.spaced)
+    header, *rows = records[header_place(records) :] or [[]]
+    named = [place for place, name in enumerate(header) if is_address_name(name)]
+    rows = [row for row in rows if len(row) == len(header)]
+    found = {n for row in rows for n, cell in enumerate(row) if "@" in cell and is_bare_address(cell)}
+    return (len(header), named[0]) if len(named) == 1 and found == {*named} else (0, 0)
+
+
 def _holds_addresses(cell: str) -> bool:
     """Say whether a cell is nothing but an address or several, parted by what may part cells elsewhere."""
     return all(map(is_bare_address, re.split(r"[\s,;|]+", cell.strip(" \t,;|"))))

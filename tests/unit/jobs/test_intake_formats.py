@@ -186,6 +186,37 @@ def test_short_rows_are_padded_and_long_rows_keep_all_cells(tmp_path: Path, mark
     ]
 
 
+@pytest.mark.parametrize(
+    ("header", "line", "cells"),
+    [
+        ("name,email", "Doe, Jane,jane@a.example", ["Doe, Jane", "jane@a.example"]),
+        ("name,email", "Doe,Jane,jane@a.example", ["Doe,Jane", "jane@a.example"]),
+        ("name;email", "Doe; Jane;jane@a.example", ["Doe; Jane", "jane@a.example"]),
+        ("name,email", '"Doe ""J""", Jane,jane@a.example', ['Doe "J", Jane', "jane@a.example"]),
+        ("first,last,email", "Jane, Ann,Doe,jane@a.example", ["Jane, Ann", "Doe", "jane@a.example"]),
+        ("id,name,email", "7,Doe,Jane,jane@a.example", ["7", "Doe,Jane", "jane@a.example"]),
+        ("name,email,note", "Doe, J.,j@a.example,a, b", ["Doe, J.", "j@a.example", "a, b"]),
+        ("name,email,note", "Doe,J.,j@a.example,a,b", ["Doe,J.", "j@a.example", "a", "b"]),
+        # what may be another one's address, or nobody can tell where it belongs
+        ("name,email", "Doe, J.,j@a.example,ann@a.example", ["Doe", " J.", "j@a.example", "ann@a.example"]),
+        ("name,email", "Doe, Jane,Jane <jane@a.example>", ["Doe", " Jane", "Jane <jane@a.example>"]),
+        ("id,email,by", "7,,ann@a.example,x", ["7", "", "ann@a.example", "x"]),
+        ("email,name", "Doe,jane@a.example,Jane", ["Doe", "jane@a.example", "Jane"]),
+        ("name,email", "Doe,,jane@a.example", ["Doe", "", "jane@a.example"]),
+    ],
+)  # fmt: skip
+def test_a_row_with_a_delimiter_too_many_before_its_only_address_has_that_in_its_place(
+    tmp_path: Path, header: str, line: str, cells: list[str]
+) -> None:
+    mark = ";" if ";" in header else ","
+    names = header.split(mark)
+    good = [f"u@{name}.example" if name == "email" else name for name in names]
+    got = read(tmp_path, "\n".join([header, line, mark.join(good), ""]).encode())
+    rows = [list(row) for row in got.rows]
+    assert got.intake.column == "email"
+    assert rows == [cells, good + [""] * (len(cells) - len(good))]
+
+
 def test_a_header_with_the_addresses_cuts_a_list_whose_rows_mostly_end_early(tmp_path: Path) -> None:
     got = read(tmp_path, b"email,name\na@example.com\nb@example.com\nc@example.com,Cleo\nd@example.com\n")
     assert got.names == ["email", "name"]
