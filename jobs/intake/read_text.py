@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,6 +53,8 @@ _IN_APOSTROPHES = re.compile(
     re.MULTILINE,
 )
 _GOES_ON = re.compile(r" +\S")
+_COUNTED = re.compile(rb"(?<=\n)\(?([0-9]{1,9}) rows?\b[^\r\n@]*\s*\Z", re.IGNORECASE)
+_END_BYTES = 200
 _SWAPPED = str.maketrans("'\"", "\"'")
 _WRAPPED_LINE = r'^"(?:[^"]|"")*[,;|\t](?:[^"]|"")*"[,;|\t ]*$'
 
@@ -71,6 +74,7 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
         MailsiftError: see `take_in`.
     """
     path, scan, encoding = _as_utf8(path, encoding, workdir, limits)
+    path = _without_count(path, workdir)
     said, length = said_delimiter(_head(path))
     if length:
         path = _without_prefix(path, length, workdir)
@@ -149,6 +153,25 @@ def _without_prefix(path: Path, start: int, workdir: Path) -> Path:
     with path.open("rb") as file, target.open("wb") as out:
         file.seek(start)
         shutil.copyfileobj(file, out, _BLOCK)
+    return target
+
+
+def _without_count(path: Path, workdir: Path) -> Path:
+    """Return the file, or a copy without a last line that says how many others there are, or rows."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _END_BYTES))
+        last = file.read()
+        found = _COUNTED.search(last)
+        if found is None:
+            return path
+        file.seek(0)
+        others = sum(not line.isspace() for line in file) - 1
+    if others - int(found[1]) not in {0, 1}:
+        return path
+    target = workdir / "uncounted.txt"
+    shutil.copyfile(path, target)
+    os.truncate(target, size - len(last) + found.start())
     return target
 
 

@@ -102,6 +102,7 @@ _TO_JAPANESE = re.compile(rb"\x1b\$[@B]")  # RFC 1468
 _DOS_END = b"\x1a"
 """Ctrl-Z, with which programs of DOS end a text; those of CP/M fill its last block with it."""
 _CONTROL = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\x0c\r\x1b"))
+_NO_TEXT = "The file isn’t text: it is full of control characters. Save the list as CSV or XLSX."
 _A_FEW = 5
 """Control characters that stray into a text, however short it is."""
 
@@ -124,7 +125,7 @@ def encoding_of(head: bytes) -> str:
             return "utf-16-le" if odd > even else "utf-16-be"
         raise MailsiftError("binary_file", "The file isn’t text: it contains NUL bytes.")
     if len(head) - len(head.translate(None, _CONTROL)) > max(len(head) // 100, _A_FEW):
-        raise MailsiftError("binary_file", "The file isn’t text: it is full of control characters.")
+        raise MailsiftError("binary_file", _NO_TEXT)
     return ISO_2022_JP if _TO_JAPANESE.search(head) and head.isascii() else "utf-8"
 
 
@@ -155,6 +156,13 @@ _NO_LISTS = (  # how texts begin that hold no list, and what they are
         "XML; save it as XLSX or CSV",
     ),
     (re.compile(r"ID;P\w*(?:;[NE])*\r?\n[A-Z]{1,2};"), "a SYLK file; save it as XLSX or CSV"),
+    (
+        re.compile(
+            r"\s*(?:Expanded display is on\.\s*)?"
+            r"(?:[+\u250c\u2554]?[-\u2500\u2550]\[ \w+ 1 \]|\* Record 1\s|\*{3,} 1\. row \*{3,})"
+        ),
+        "printed with a field on each line (`\\x` of psql, `\\G` of MySQL); export the table as CSV",
+    ),
     (re.compile(r"\s*BEGIN:VCARD\s", re.IGNORECASE), "an address book of vCards; export it as CSV"),
     (re.compile(r"\s*BEGIN:VCALENDAR\s", re.IGNORECASE), "a calendar; export its guests as CSV"),
     (re.compile(r"(?:(?:#|version:).*\n\s*)*dn::? *\S", re.IGNORECASE), "an LDIF file; export it as CSV"),

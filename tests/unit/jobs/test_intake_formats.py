@@ -630,6 +630,29 @@ def test_what_fits_in_no_columns_is_refused_with_what_to_do_instead(tmp_path: Pa
         read(tmp_path, text.encode())
 
 
+@pytest.mark.parametrize("mark", [": ", " = ", "  : "])
+def test_records_with_a_line_for_each_field_are_refused_with_what_to_do_instead(
+    tmp_path: Path, mark: str
+) -> None:
+    text = "".join(f"Name{mark}{name}\nEmail{mark}{name}@example.com\n\n" for name in ("ann", "bob"))
+    with pytest.raises(MailsiftError, match=r"no_address_column: .* save the list as CSV"):
+        read(tmp_path, text.encode())
+
+
+@pytest.mark.parametrize("header", ["email,name\n", ""])
+@pytest.mark.parametrize(
+    "count", ["(2 rows, 3 ms)\n", "2 rows in set (0.00 sec)", "\n(2 rows affected)\r\n\r\n"]
+)
+def test_how_many_rows_there_are_below_them_is_none(tmp_path: Path, header: str, count: str) -> None:
+    got = read(tmp_path, f"{header}ann@example.com,A\nbob@example.com,B\n{count}".encode())
+    assert got.rows == [("ann@example.com", "A"), ("bob@example.com", "B")]
+
+
+@pytest.mark.parametrize("last", ["(4 rows)", "2 rows, ann@example.com", "1 row", "2", "rows"])
+def test_a_last_line_that_does_not_say_how_many_rows_there_are_is_a_row(tmp_path: Path, last: str) -> None:
+    assert len(read(tmp_path, f"email\nann@example.com\nbob@example.com\n{last}\n".encode()).rows) == 3
+
+
 def test_names_beside_addresses_are_told_with_what_repairs_them(tmp_path: Path) -> None:
     with pytest.raises(MailsiftError, match=r"no_address_column: .*`repair`"):
         read(tmp_path, b"who,recipient\n1,Ann <ann@example.com>\n2,Bob <bob@example.com>\n")
