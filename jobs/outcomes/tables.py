@@ -927,7 +927,7 @@ _STATE_OF: Final = {word: state for state, words in _STATES.items() for word in 
 _NAME_WORDS: Final = {
     "filler": "is has was been e email emails mail message date time timestamp datetime at on ts last first"
     " from marked as global globally all reported contact number of total count utc marketing"
-    " for the der des de del della do da du la van",
+    " for the fur der die des de del della do da du la van voor",
     "textual": "reason cause type subtype category class classification description detail details campaign"
     " title id other why"
     " grund ursache motif raison motivo razon causa razao ragione reden oorzaak powod przyczyna",

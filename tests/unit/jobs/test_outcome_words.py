@@ -55,7 +55,13 @@ def test_a_phrase_means_what_it_says_as_a_whole(words: str, kind: OutcomeKind | 
     "name",
     [
         *("Stop Method", "Unsubscribe method", "Opt-out source", "Reason for unsubscribing"),
-        *("Grund der Abmeldung", "Abmeldegrund", "Motif de désinscription", "Motivo de la baja"),
+        *(
+            "Grund der Abmeldung",
+            "Grund für die Abmeldung",
+            "Abmeldegrund",
+            "Motif de désinscription",
+            "Motivo de la baja",
+        ),
         *("Motivo della disiscrizione", "Motivo do descadastro", "Reden van uitschrijving", "Afmeldreden"),
         *("Powód wypisania", "配信停止理由"),
     ],
