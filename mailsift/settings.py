@@ -160,6 +160,7 @@ Endpoints = CommaList[Annotated[str, _checked(_endpoint)]]
 Hosts = CommaList[Annotated[str, _checked(lambda host: split_hosts([host]))]]
 Doors = CommaList[Door]
 Mailbox = Annotated[str, _like(r"([^@\s<>,;]+@[^@\s<>,;]+)?\Z", "an address, postmaster@example.com")]
+ApiHost = Annotated[str, AfterValidator(lambda host: re.sub(r"\A\[(.*:.*)\]\Z", r"\1", host))]  # of a URL
 PublicUrl = Annotated[
     str,
     AfterValidator(lambda url: url.removesuffix("/")),
@@ -318,7 +319,7 @@ class Settings(BaseSettings):
         description="secrets that key the hashes of stored API keys, name:secret,name:secret; unset: "
         "one in HOME/pepper",
     )
-    api_host: str = Field(default="127.0.0.1", min_length=1, description="address the API listens on")
+    api_host: ApiHost = Field(default="127.0.0.1", min_length=1, description="address the API listens on")
     api_port: Port = Field(
         default=8025, ge=0, le=65535, description="port the API listens on; 0: any free one"
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, pairwise
 from operator import length_hint
 from pathlib import Path
 from typing import TextIO
@@ -31,6 +32,7 @@ from mailsift.jobs.intake.sniff import (
     holds_addresses,
     is_bare_address,
     is_mostly_utf8,
+    named_place,
     old_encodings,
     said_delimiter,
     too_many_columns,
@@ -50,6 +52,9 @@ _IN_APOSTROPHES = re.compile(
     r"(?:^|(?<=[,;|\t ]))'(?:[^\s@',;|]|'')+@[^\s@',;|][^\s@',;|.]*\.[^\s@',;|]+'(?=[,;|\t ]|\r?$)",
     re.MULTILINE,
 )
+_GOES_ON = re.compile(r" +\S")
+_COUNTED = re.compile(rb"(?<=\n)\(?([0-9]{1,9}) rows?\b[^\r\n@]*\s*\Z", re.IGNORECASE)
+_END_BYTES = 200
 _SWAPPED = str.maketrans("'\"", "\"'")
 _WRAPPED_LINE = r'^"(?:[^"]|"")*[,;|\t](?:[^"]|"")*"[,;|\t ]*$'
 
@@ -69,6 +74,7 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
         MailsiftError: see `take_in`.
     """
     path, scan, encoding = _as_utf8(path, encoding, workdir, limits)
+    path = _without_count(path, workdir)
     said, length = said_delimiter(_head(path))
     if length:
         path = _without_prefix(path, length, workdir)
@@ -147,6 +153,25 @@ def _without_prefix(path: Path, start: int, workdir: Path) -> Path:
     with path.open("rb") as file, target.open("wb") as out:
         file.seek(start)
         shutil.copyfileobj(file, out, _BLOCK)
+    return target
+
+
+def _without_count(path: Path, workdir: Path) -> Path:
+    """Return the file, or a copy without a last line that says how many others there are, or rows."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _END_BYTES))
+        last = file.read()
+        found = _COUNTED.search(last)
+        if found is None:
+            return path
+        file.seek(0)
+        others = sum(not line.isspace() for line in file) - 1
+    if others - int(found[1]) not in {0, 1}:
+        return path
+    target = workdir / "uncounted.txt"
+    shutil.copyfile(path, target)
+    os.truncate(target, size - len(last) + found.start())
     return target
 
 
@@ -274,6 +299,9 @@ def _frame(path: Path, scan: TextScan, dialect: Dialect, workdir: Path, limits: 
     columns = dialect.columns if scan.quotes else _max_columns(path, dialect)
     if columns > limits.columns:
         raise too_many_columns(limits.columns)
+    width, place = named_place(_whole_lines(_head(path)), dialect)
+    if place and columns > width:
+        return _rewritten(path, dialect, workdir, limits)
     return _scan(_without_blank_lines(path, scan, workdir), dialect.delimiter, columns, quotes=scan.quotes)
 
 
@@ -346,19 +374,39 @@ def _without_blank_lines(path: Path, scan: TextScan, workdir: Path) -> Path:
 def _rewritten(path: Path, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:
     """Read any CSV the way the csv module does and write it down well formed for polars."""
     target, columns = workdir / "rewritten.csv", 1
+    width, place = named_place(_whole_lines(_head(path)), dialect)
     with (
         path.open(encoding="utf-8", newline="") as file,
         target.open("w", encoding="utf-8", newline="") as out,
     ):
         write = csv.writer(out, lineterminator="\r\n").writerow
         for count, record in enumerate(_records(file, dialect, limits)):
-            columns = max(columns, len(record))
+            is_wide = 0 < width < len(record)
+            cells = _rejoined(record, width, place, dialect.delimiter) if is_wide else record
+            columns = max(columns, len(cells))
             if columns > limits.columns:
                 raise too_many_columns(limits.columns)
             if count > limits.rows:  # one more is allowed: the header
                 raise too_many_rows(limits.rows)
-            write(record)
+            write(cells)
     return _scan(target, ",", columns, quotes=True)
+
+
+def _rejoined(record: list[str], width: int, place: int, delimiter: str) -> list[str]:
+    """Return a record wider than its header with its only address in its place, as far as it was moved right.
+
+    Somebody wrote `Doe, Jane` without quotes: cells that begin with a blank belong to the ones before them
+    where that makes up for all; else those before the address are one cell, unless one of them is empty.
+    """
+    at, *others = [n for n, cell in enumerate(record) if "@" in cell] or [0]
+    if others or not 0 < place < at <= place + len(record) - width or not is_bare_address(record[at]):
+        return record
+    starts = [n for n, cell in enumerate(record) if not n or not _GOES_ON.match(cell)]
+    if len(starts) != width or starts[place] != at:
+        if not all(map(str.strip, record[place - 1 : at])):
+            return record
+        starts = [*range(place), *range(at, len(record))]
+    return [delimiter.join(record[start:end]) for start, end in pairwise((*starts, len(record)))]
 
 
 def _records(

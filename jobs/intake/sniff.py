@@ -102,6 +102,7 @@ _TO_JAPANESE = re.compile(rb"\x1b\$[@B]")  # RFC 1468
 _DOS_END = b"\x1a"
 """Ctrl-Z, with which programs of DOS end a text; those of CP/M fill its last block with it."""
 _CONTROL = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\x0c\r\x1b"))
+_NO_TEXT = "The file isn’t text: it is full of control characters. Save the list as CSV or XLSX."
 _A_FEW = 5
 """Control characters that stray into a text, however short it is."""
 
@@ -124,7 +125,7 @@ def encoding_of(head: bytes) -> str:
             return "utf-16-le" if odd > even else "utf-16-be"
         raise MailsiftError("binary_file", "The file isn’t text: it contains NUL bytes.")
     if len(head) - len(head.translate(None, _CONTROL)) > max(len(head) // 100, _A_FEW):
-        raise MailsiftError("binary_file", "The file isn’t text: it is full of control characters.")
+        raise MailsiftError("binary_file", _NO_TEXT)
     return ISO_2022_JP if _TO_JAPANESE.search(head) and head.isascii() else "utf-8"
 
 
@@ -155,6 +156,13 @@ _NO_LISTS = (  # how texts begin that hold no list, and what they are
         "XML; save it as XLSX or CSV",
     ),
     (re.compile(r"ID;P\w*(?:;[NE])*\r?\n[A-Z]{1,2};"), "a SYLK file; save it as XLSX or CSV"),
+    (
+        re.compile(
+            r"\s*(?:Expanded display is on\.\s*)?"
+            r"(?:[+\u250c\u2554]?[-\u2500\u2550]\[ \w+ 1 \]|\* Record 1\s|\*{3,} 1\. row \*{3,})"
+        ),
+        "printed with a field on each line (`\\x` of psql, `\\G` of MySQL); export the table as CSV",
+    ),
     (re.compile(r"\s*BEGIN:VCARD\s", re.IGNORECASE), "an address book of vCards; export it as CSV"),
     (re.compile(r"\s*BEGIN:VCALENDAR\s", re.IGNORECASE), "a calendar; export its guests as CSV"),
     (re.compile(r"(?:(?:#|version:).*\n\s*)*dn::? *\S", re.IGNORECASE), "an LDIF file; export it as CSV"),
@@ -351,6 +359,19 @@ def holds_addresses(head: str, dialect: Dialect) -> bool:
     """Say whether a cell of the first records is nothing but an address or several."""
     records = _records(head, dialect.delimiter or "\0", spaced=dialect.spaced)  # no text has a NUL
     return any(_holds_addresses(cell) for row in records for cell in row)
+
+
+def named_place(head: str, dialect: Dialect) -> tuple[int, int]:
+    """Return how wide the header is, and the place of its only address column; (0, 0) if first rows disagree.
+
+    They agree where those as wide as the header have addresses, there and nowhere else.
+    """
+    records = _records(head, dialect.delimiter or "\0", spaced=dialect.spaced)
+    header, *rows = records[header_place(records) :] or [[]]
+    named = [place for place, name in enumerate(header) if is_address_name(name)]
+    rows = [row for row in rows if len(row) == len(header)]
+    found = {n for row in rows for n, cell in enumerate(row) if "@" in cell and is_bare_address(cell)}
+    return (len(header), named[0]) if len(named) == 1 and found == {*named} else (0, 0)
 
 
 def _holds_addresses(cell: str) -> bool:

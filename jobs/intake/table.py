@@ -135,6 +135,8 @@ _YEAR = r"^\s*(?:19|20)\d\d\s*$"
 """Names of columns that hold figures, often enough."""
 _ENOUGH = 0.3  # of a column's filled cells look like addresses
 _NO_COLUMN = "No column is named like one with addresses, and none holds enough of them"
+_LABEL = r"^\s*(\p{L}[^:=@]{0,30}?)\s*[:=]\s"
+"""Before a field of a record that has a line for each."""
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
 MOST_NOTES = 20  # rows above a header
 _TITLE = 1  # cell that a title fills
@@ -403,6 +405,9 @@ def _found(first: Sequence[str], texts: pl.DataFrame, patterns: Sequence[str]) -
 
 def _what_instead(texts: pl.DataFrame) -> str:
     """Return what to do about a list of which no column is found."""
+    labels = set(texts.to_series(0).str.extract(_LABEL).drop_nulls())
+    if texts.width == 1 and len(labels) > 1 and any(map(is_address_name, labels)):
+        return "each line is a field; save the list as CSV or XLSX, with a row for each address."
     if any(max(address_shares(texts, meant)) >= _ENOUGH for meant in (_MEANT_LIKE, _MARKED)):
         return "many cells have more than the address; name the column, or let us `repair` the cells."
     is_uncut = texts.width == 1 and any(address_shares(texts, "@"))

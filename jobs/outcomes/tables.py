@@ -822,11 +822,11 @@ _KINDS: Final = {
     " queja reclamacao reclamo klacht"
     " spambeschwerde spammeldung spamklacht spammelding plaintes quejas denuncia queixa skarga skargi",
     OutcomeKind.UNSUBSCRIBED: "unsubscribed unsubscribe unsubscribes unsub optout optedout groupunsubscribe"
-    " listunsubscribe linkunsubscribe"
+    " listunsubscribe linkunsubscribe unsubscribing unsubscription"
     " abgemeldet abbestellt desabonne desinscrit descadastrado disiscritto uitgeschreven afgemeld"
     " abmeldung abbestellung desinscription desabonnement baja descadastro disiscrizione uitschrijving"
     " afmelding ausgetragen desuscrito desuscripto desuscripcion desinscrito wypisano"
-    " wypisana wypisany wypisanie",
+    " wypisana wypisany wypisanie wypisania",
 }
 """What senders call a kind, in the letters of the word alone."""
 
@@ -926,9 +926,11 @@ _STATE_OF: Final = {word: state for state, words in _STATES.items() for word in 
 
 _NAME_WORDS: Final = {
     "filler": "is has was been e email emails mail message date time timestamp datetime at on ts last first"
-    " from marked as global globally all reported contact number of total count utc marketing",
+    " from marked as global globally all reported contact number of total count utc marketing"
+    " for the fur der die des de del della do da du la van voor",
     "textual": "reason cause type subtype category class classification description detail details campaign"
-    " title id other",
+    " title id other why"
+    " grund ursache motif raison motivo razon causa razao ragione reden oorzaak powod przyczyna",
 }
 """Words in the name of a column that say no more about what happened; and that its cells are words, too."""
 _NAME_WORD: Final = {word: use for use, words in _NAME_WORDS.items() for word in words.split()}
@@ -945,7 +947,9 @@ _JOINED: Final = (
     _row(OutcomeKind.COMPLAINED, r"(?:complain(?:ed|t)|abuse|spam)(?:report)?(?:ed)?(?:time|date|at|on)\b"),
     _row(
         OutcomeKind.UNSUBSCRIBED,
-        r"(?:unsub|unsubscribed?|optout|optedout)(?:time|date|at|on|reason|campaign)",
+        r"(?:unsub|unsubscribed?|optout|optedout)(?:time|date|at|on|reason|campaign|method|source)"
+        r"|stop(?:reason|method)|(?:abmeld|abbestell|austrag)(?:e|ungs?)?grund"
+        r"|(?:afmeld|uitschrij[fv])(?:ings)?reden",
     ),
 )
 """How a column's name begins, written as one word, that has a value only where this happened."""
@@ -1017,6 +1021,9 @@ def kind_in_name(name: str) -> tuple[OutcomeKind, bool] | None:
     if kind and not (textual and (kind is OutcomeKind.DELIVERED or rest == "spam")):
         return kind, textual
     plain = letters(name)
+    kind = _kind_in_japanese(name) if "理由" in name else None
+    if kind and kind is not OutcomeKind.DELIVERED:
+        return kind, True
     return next(((kind, True) for pattern, kind in _JOINED if kind and pattern.match(plain)), None)
 
 

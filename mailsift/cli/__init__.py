@@ -9,12 +9,14 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
 from typer.main import get_command, get_group
 from typing_extensions import override
 
@@ -99,6 +101,8 @@ COMMANDS: Final[Mapping[str, _CommandRow]] = {
 }
 _THAT_LOG: Final = frozenset({"serve", "api", "worker", "sweeper"})
 """What else they have to say stands in their logs (`server_settings`)."""
+_THAT_REPORT: Final = frozenset({"doctor"})
+"""What their logs would say is in what they print."""
 _NOT_TAKEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE})
 """What a system says of standard output, and of a disk that holds what is only on its way."""
 _NO_TEXT: Final = "surrogates not allowed"
@@ -118,6 +122,26 @@ _UNUSED: Final = (
 """They load SQLAlchemy's object mapper, a fifth of that library, and drivers; here are rows, and psycopg."""
 
 
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Refuse what is mistyped like everything else, below how the command is typed; help is no refusal.
+
+    Raises:
+        MailsiftError: `bad_usage`.
+    """
+    try:
+        yield
+    except TyperException as error:
+        context: Any = getattr(error, "ctx", None)
+        sentence = error.format_message()
+        if context is None or (usage := context.get_usage()) in sentence:
+            raise
+        hint = f"Try '{context.command_path} --help' for help."
+        with suppress(OSError):
+            print(usage, hint, "", sep="\n", file=sys.stderr)  # noqa: T201 - the command line speaks
+        raise MailsiftError("bad_usage", sentence) from None
+
+
 class _Commands(TyperGroup):
     """Loads a command when it is called: a worker needs nothing of what serves the API."""
 
@@ -130,6 +154,16 @@ class _Commands(TyperGroup):
         """List the commands by their summaries, without loading one."""
         ctx.meta[_LISTING] = True
         super().format_help(ctx, formatter)
+
+    @override
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        with _refusing():
+            return super().make_context(*args, **extra)
+
+    @override
+    def invoke(self, ctx: Any) -> Any:
+        with _refusing():
+            return super().invoke(ctx)
 
     @override
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -241,7 +275,7 @@ def _obey() -> None:
     """
     try:
         try:
-            app(obj=_configure_logs)
+            app(obj=logs_for)
         finally:
             sys.stdout.flush()  # what is told by now can still be told
     except OSError as error:
@@ -297,11 +331,14 @@ def _prepare() -> None:
         leave_out(module)
 
 
-def _configure_logs(command: str | None) -> None:
+def logs_for(command: str | None) -> None:
+    """Log what a command does, and tell of settings that are mistyped."""
+    from logging import CRITICAL, WARNING  # noqa: PLC0415 - loaded by the next one
+
     from mailsift.logs import configure_logs  # noqa: PLC0415 - `--help` needs none
     from mailsift.settings import Settings  # noqa: PLC0415 - loaded by that
 
-    configure_logs()
+    configure_logs(CRITICAL if command in _THAT_REPORT else WARNING)
     if command not in _THAT_LOG:
         for name, meant in Settings.mistyped().items():
             _tell(f"{name} is no setting and changes nothing. Did you mean {meant}?")

@@ -135,7 +135,7 @@ class Snapshot:
         troubled: open chunks that were tried more than twice.
         drift: jobs whose counters are wrong.
         outbox: webhook deliveries.
-        endpoints: how many are in each of ENDPOINT_STATES.
+        endpoints: how many are in each of ENDPOINT_STATES, without those of test accounts.
         failing_lately: webhooks that began to fail within the last hour.
         failing_mail: mails of our own that are tried again and again while none goes out.
         late_schedules: by how many seconds each one that is late is so.
@@ -288,7 +288,7 @@ _ENDPOINTS = text("""
     SELECT CASE WHEN NOT enabled THEN 'disabled' WHEN failures > 0 THEN 'failing' ELSE 'healthy' END AS state,
         count(*) AS endpoints,
         count(*) FILTER (WHERE enabled AND failing_since > clock_timestamp() - interval '1 hour') AS lately
-    FROM endpoint GROUP BY 1
+    FROM endpoint e JOIN account a ON a.id = e.account_id WHERE a.test_of IS NULL GROUP BY 1
 """)
 
 # A slot that may wait for the run before it is late from the end of that on.

@@ -711,6 +711,23 @@ def test_who_mistypes_a_command_is_told_which_is_like_it(typed: str, meant: str,
     assert told.err.endswith(f"Did you mean '{meant}'?\n")
 
 
+@pytest.mark.parametrize(
+    ("typed", "usage", "sentence"),
+    [
+        ("--zz", "mailsift [OPTIONS] COMMAND", "No such option: --zz"),
+        ("run", "mailsift run [OPTIONS]", "Missing argument 'FILE...'."),
+        ("jobs show x y", "mailsift jobs show [OPTIONS]", "Got unexpected extra argument(s) (y)"),
+    ],
+)
+def test_what_is_mistyped_is_refused_with_a_code_as_everything_is(
+    typed: str, usage: str, sentence: str, keyboard: Keyboard
+) -> None:
+    told = keyboard.type(None, *typed.split())
+    assert told.status == 2
+    assert usage in told.err
+    assert told.err.endswith(f"\nmailsift: bad_usage: {sentence}\n")
+
+
 def test_help_loads_no_command() -> None:
     script = "import sys\nfrom mailsift.cli import main\ntry: main()\nfinally: print(sorted(sys.modules))"
     done = subprocess.run(

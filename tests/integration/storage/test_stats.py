@@ -241,6 +241,15 @@ async def test_deliveries_are_counted_by_what_they_wait_for(place: Place) -> Non
     assert seen.endpoints == {"healthy": 1, "failing": 2, "disabled": 1}
 
 
+async def test_webhooks_of_test_accounts_are_nobody_s_trouble(place: Place) -> None:
+    await place.endpoint()
+    statement = text("INSERT INTO account (id, name, test_of) VALUES (:id, 'test:a', :of)")
+    trial = Place(place.connection, uuid4())
+    await place.connection.execute(statement, {"id": trial.account, "of": place.account})
+    await trial.endpoint(failures=3)
+    assert (await stats.snapshot(place.connection)).endpoints == {"healthy": 1}
+
+
 async def test_a_test_of_a_webhook_is_no_delivery_that_arrived_or_was_given_up(place: Place) -> None:
     endpoint = await place.endpoint()
     for state in ("exhausted", "exhausted", "succeeded"):

@@ -22,6 +22,7 @@ INTERNAL: Final[frozenset[str]] = frozenset(
         "bad_reply",
         "bad_settings",
         "bad_source",
+        "bad_usage",
         "blob_damaged",
         "blob_not_found",
         "checker_closed",

@@ -186,6 +186,37 @@ def test_short_rows_are_padded_and_long_rows_keep_all_cells(tmp_path: Path, mark
     ]
 
 
+@pytest.mark.parametrize(
+    ("header", "line", "cells"),
+    [
+        ("name,email", "Doe, Jane,jane@a.example", ["Doe, Jane", "jane@a.example"]),
+        ("name,email", "Doe,Jane,jane@a.example", ["Doe,Jane", "jane@a.example"]),
+        ("name;email", "Doe; Jane;jane@a.example", ["Doe; Jane", "jane@a.example"]),
+        ("name,email", '"Doe ""J""", Jane,jane@a.example', ['Doe "J", Jane', "jane@a.example"]),
+        ("first,last,email", "Jane, Ann,Doe,jane@a.example", ["Jane, Ann", "Doe", "jane@a.example"]),
+        ("id,name,email", "7,Doe,Jane,jane@a.example", ["7", "Doe,Jane", "jane@a.example"]),
+        ("name,email,note", "Doe, J.,j@a.example,a, b", ["Doe, J.", "j@a.example", "a, b"]),
+        ("name,email,note", "Doe,J.,j@a.example,a,b", ["Doe,J.", "j@a.example", "a", "b"]),
+        # what may be another one's address, or nobody can tell where it belongs
+        ("name,email", "Doe, J.,j@a.example,ann@a.example", ["Doe", " J.", "j@a.example", "ann@a.example"]),
+        ("name,email", "Doe, Jane,Jane <jane@a.example>", ["Doe", " Jane", "Jane <jane@a.example>"]),
+        ("id,email,by", "7,,ann@a.example,x", ["7", "", "ann@a.example", "x"]),
+        ("email,name", "Doe,jane@a.example,Jane", ["Doe", "jane@a.example", "Jane"]),
+        ("name,email", "Doe,,jane@a.example", ["Doe", "", "jane@a.example"]),
+    ],
+)  # fmt: skip
+def test_a_row_with_a_delimiter_too_many_before_its_only_address_has_that_in_its_place(
+    tmp_path: Path, header: str, line: str, cells: list[str]
+) -> None:
+    mark = ";" if ";" in header else ","
+    names = header.split(mark)
+    good = [f"u@{name}.example" if name == "email" else name for name in names]
+    got = read(tmp_path, "\n".join([header, line, mark.join(good), ""]).encode())
+    rows = [list(row) for row in got.rows]
+    assert got.intake.column == "email"
+    assert rows == [cells, good + [""] * (len(cells) - len(good))]
+
+
 def test_a_header_with_the_addresses_cuts_a_list_whose_rows_mostly_end_early(tmp_path: Path) -> None:
     got = read(tmp_path, b"email,name\na@example.com\nb@example.com\nc@example.com,Cleo\nd@example.com\n")
     assert got.names == ["email", "name"]
@@ -597,6 +628,29 @@ def test_tables_as_shells_print_them_have_their_rows_and_names(
 def test_what_fits_in_no_columns_is_refused_with_what_to_do_instead(tmp_path: Path, text: str) -> None:
     with pytest.raises(MailsiftError, match=r"no_address_column: .* save the table as CSV"):
         read(tmp_path, text.encode())
+
+
+@pytest.mark.parametrize("mark", [": ", " = ", "  : "])
+def test_records_with_a_line_for_each_field_are_refused_with_what_to_do_instead(
+    tmp_path: Path, mark: str
+) -> None:
+    text = "".join(f"Name{mark}{name}\nEmail{mark}{name}@example.com\n\n" for name in ("ann", "bob"))
+    with pytest.raises(MailsiftError, match=r"no_address_column: .* save the list as CSV"):
+        read(tmp_path, text.encode())
+
+
+@pytest.mark.parametrize("header", ["email,name\n", ""])
+@pytest.mark.parametrize(
+    "count", ["(2 rows, 3 ms)\n", "2 rows in set (0.00 sec)", "\n(2 rows affected)\r\n\r\n"]
+)
+def test_how_many_rows_there_are_below_them_is_none(tmp_path: Path, header: str, count: str) -> None:
+    got = read(tmp_path, f"{header}ann@example.com,A\nbob@example.com,B\n{count}".encode())
+    assert got.rows == [("ann@example.com", "A"), ("bob@example.com", "B")]
+
+
+@pytest.mark.parametrize("last", ["(4 rows)", "2 rows, ann@example.com", "1 row", "2", "rows"])
+def test_a_last_line_that_does_not_say_how_many_rows_there_are_is_a_row(tmp_path: Path, last: str) -> None:
+    assert len(read(tmp_path, f"email\nann@example.com\nbob@example.com\n{last}\n".encode()).rows) == 3
 
 
 def test_names_beside_addresses_are_told_with_what_repairs_them(tmp_path: Path) -> None:

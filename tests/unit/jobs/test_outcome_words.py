@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailsift.jobs.outcomes.tables import kind_of
+from mailsift.jobs.outcomes.tables import kind_in_name, kind_of, read_rows
 from mailsift.pipeline.outcomes.outcome import OutcomeKind
 
 _K = OutcomeKind
@@ -49,3 +49,32 @@ _K = OutcomeKind
 )
 def test_a_phrase_means_what_it_says_as_a_whole(words: str, kind: OutcomeKind | None) -> None:
     assert kind_of(words) is kind
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Stop Method", "Unsubscribe method", "Opt-out source", "Reason for unsubscribing"),
+        *(
+            "Grund der Abmeldung",
+            "Grund für die Abmeldung",
+            "Abmeldegrund",
+            "Motif de désinscription",
+            "Motivo de la baja",
+        ),
+        *("Motivo della disiscrizione", "Motivo do descadastro", "Reden van uitschrijving", "Afmeldreden"),
+        *("Powód wypisania", "配信停止理由"),
+    ],
+)
+def test_who_is_written_off_after_a_bounce_or_a_complaint_shows_no_mailbox(name: str) -> None:
+    whys = {"Hard bounce": _K.BOUNCED, "by link": _K.UNSUBSCRIBED, "spam complaint": _K.COMPLAINED}
+    rows = [
+        ["Email", name, "Status"],
+        *([f"u{n}@a.example", why, "unsubscribed"] for n, why in enumerate(whys)),
+    ]
+    assert [told and told.kind for told in read_rows(iter(rows))] == list(whys.values())
+
+
+@pytest.mark.parametrize("name", ["Source", "Grund", "Stop", "Data da compra", "開封理由", "Return source"])
+def test_what_is_no_reason_of_an_unsubscription_by_name_is_none(name: str) -> None:
+    assert kind_in_name(name) is None

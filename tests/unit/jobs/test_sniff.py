@@ -162,7 +162,7 @@ def test_what_is_too_large_is_told_in_mebibytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("control", [b"\x01", b"\x1f", b"\x7f"])
 def test_one_control_character_in_a_hundred_is_still_text(control: bytes) -> None:
     assert encoding_of(b"a" * 990 + control * 10) == "utf-8"
-    with pytest.raises(MailsiftError, match="binary_file"):
+    with pytest.raises(MailsiftError, match=r"binary_file.* Save the list as CSV"):
         encoding_of(b"a" * 989 + control * 11)
     assert encoding_of(b"\xe4\xff\r\n\t\x0b\x0c\x1b" * 100) == "utf-8"
 
@@ -247,6 +247,12 @@ def test_letters_of_an_address_are_no_archive() -> None:
         ("# extended LDIF\n#\n\nversion: 1\ndn: cn=Ann\nmail: ann@example.com\n", "LDIF"),
         ("From ann@example.com Mon Jan  1 00:00:00 2024\nFrom: Ann", "mailbox of messages; paste"),
         ("BEGIN:VCALENDAR\nVERSION:2.0", "calendar"),
+        ("-[ RECORD 1 ]---\nemail | ann@example.com\n", "field on each line .* as CSV"),
+        ("Expanded display is on.\n┌─[ RECORD 1 ]─┐\n│ email │ ann@example.com │\n", "field on each line"),
+        (
+            "*************************** 1. row ****************\nemail: ann@example.com\n",
+            "field on each line",
+        ),
         ("-- dump\n\nSET NAMES utf8;\nINSERT INTO `c` (`email`) VALUES\n('ann@example.com');", "SQL"),
         ("<contacts>\n <contact id='1'>", "XML"),
         ("<!-- saved -->\n<html><body><table><tr><td>a@example.com", "web page"),

@@ -18,6 +18,7 @@ import structlog
 from structlog.contextvars import bound_contextvars
 from typing_extensions import override
 
+from mailsift import cli
 from mailsift.logs import configure_logs, configure_server_logs
 from tests.support.captured_logs import our_logs
 
@@ -218,3 +219,12 @@ def test_an_address_in_any_field_is_replaced(capsys: pytest.CaptureFixture[str])
     clean = "[address] paid with [secret]"
     assert (line["event"], line["who"], line["raw"]) == (clean, clean, clean)
     assert line["more"] == {"deep": [clean, {clean: 1}]}
+
+
+@pytest.mark.parametrize(("command", "lines"), [("doctor", 0), ("check", 1)])
+def test_only_what_prints_its_own_findings_logs_none(
+    command: str, lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.logs_for(command)
+    structlog.get_logger().warning("resolver.distrusted")
+    assert len(logged(capsys)) == lines

@@ -65,6 +65,13 @@ def test_an_address_may_end_with_a_slash_and_a_level_have_capitals(monkeypatch: 
     assert (settings.public_url, settings.log_level) == ("https://mail.example.com", "warning")
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"), [("[::1]", "::1"), ("::1", "::1"), ("localhost", "localhost"), ("[]", "[]")]
+)
+def test_an_address_to_listen_on_may_be_written_as_in_a_url(given: str, meant: str) -> None:
+    assert Settings.from_env(api_host=given).api_host == meant
+
+
 @pytest.mark.parametrize("name", ["home", "overrides", "opt_outs"])
 def test_a_path_means_the_same_to_every_process(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
