@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from mailsift.events import audit
 from mailsift.jobs.engine.end import cancel_job
 from mailsift.jobs.erasure import Eraser
-from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.service import Places
@@ -33,6 +33,9 @@ from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import accounts, chunks, jobs, people
 from mailsift.storage.sql.jobs import JobEvent, job_not_found, owned
 from mailsift.storage.states import ENDED, JobState, JobTransition
+
+if TYPE_CHECKING:
+    from mailsift.jobs.forecasts import Forecasts
 
 _READ_BYTES = 1 << 20
 
@@ -74,13 +77,14 @@ class JobService:
     Attributes:
         submissions: stores lists and inserts their jobs.
         browser: reads results row by row, what they amount to, and as a file.
+        forecasts: who says when jobs end; loaded when the first is asked about that has not.
     """
 
     database: Database
     blobs: Blobs
     waker: Waker
     scratch: Path
-    forecasts: Forecasts
+    forecasts: Callable[[], Forecasts]
     places: Places
     eraser: Eraser
     submissions: Submissions
@@ -194,7 +198,8 @@ class JobService:
             row = await owned(connection, account_id, job_id)
             waiting = await chunks.waits(connection, job_id)
         row = await self._with_tier_counts(row)
-        return view_of(row, waiting, time_left=(await self.forecasts.of([row])).get(row["id"]))
+        left = None if row["finished_at"] else (await self.forecasts().of([row])).get(row["id"])
+        return view_of(row, waiting, time_left=left)
 
     async def has_ended(self, account_id: AccountId, job_id: JobId) -> bool:
         """Say whether the job has ended, for who looks again and again: `get` works out when it may.
@@ -267,7 +272,7 @@ class JobService:
         rows = await self.database.run(
             jobs.newest, account_id, limit + 1, before=before, states=states, name=name, days=days
         )
-        times = await self.forecasts.of(rows[:limit])
+        times = await self.forecasts().of(rows[:limit])
         views = [view_of(row, time_left=times.get(row["id"])) for row in rows[:limit]]
         more = len(rows) > limit
         return JobPage(views, _write_cursor(views[-1], narrowed) if more else "")

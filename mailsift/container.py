@@ -202,7 +202,7 @@ class Container:
             blobs=self.blobs,
             waker=self.waker,
             scratch=self._scratch,
-            forecasts=self.forecasts,
+            forecasts=lambda: self.forecasts,
             places=self.places,
             eraser=self.eraser,
             submissions=Submissions(database=self.database, blobs=self.blobs, places=self.places),

@@ -210,7 +210,6 @@ class AddressKnowledge(NamedTuple):
     meant: str
 
 
-_PLUS = re.compile(r"\+.*\Z")
 _LEFT_IN_FRONT = r"^(?:['`*]|(?:e-?mail|mail|smtp)=|www\.)"
 _ESCAPES = ("%20", "%22", "%27", "%2b", "%3c", "%3e", "%40")
 """Marks that spreadsheets put before a text, and writers before a point, names of attributes, and signs as
@@ -315,7 +314,7 @@ class Lists:
             known = known._replace(free=False, disposable=False, unknown_suffix=False)
         plain = good and parsed.local.isascii() and not _LEFTOVER_PATTERN.search(parsed.local)
         alike, meant = (False, "") if plain else self._describe_local_part(parsed)
-        role = _PLUS.sub("", parsed.local) in self._roles
+        role = parsed.local.partition("+")[0] in self._roles
         return AddressKnowledge(role, known, alike or known.look_alike, meant)
 
     def _describe_local_part(self, parsed: ParsedAddress) -> tuple[bool, str]:

@@ -158,7 +158,7 @@ class OnceRoute(StrictRoute):
 
         async def handle(request: Request) -> Response:
             caller = await scopes[0].authenticate(request)  # FastAPI would read the body first
-            if not once or not request.headers.get(KEY_HEADER):
+            if not once or not any(request.headers.getlist(KEY_HEADER)):
                 return await handler(request)
             key = read_key(request.headers[KEY_HEADER])
             body = await request.body()

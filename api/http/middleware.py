@@ -8,7 +8,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final
 
 import structlog
@@ -241,6 +241,17 @@ class _Exchange:
         """Count it, and write the access log: never a query string, which may hold an address."""
         seconds = time.monotonic() - self._since
         count_request(self._scope, self._status, seconds)
+        if span.is_recording():
+            self._describe(span)
+        log.info(
+            "request",
+            method=self._method,
+            path=self._scope["path"] if self._status != 404 else "",
+            status=self._status,
+            ms=round(seconds * 1000, 1),
+        )
+
+    def _describe(self, span: Span) -> None:
         method, route = self._method, route_of(self._scope)
         span.update_name(f"{method} {route}")
         span.set_attributes(
@@ -248,13 +259,6 @@ class _Exchange:
         )
         if self._status >= 500:
             fail(span, str(self._status))
-        log.info(
-            "request",
-            method=method,
-            path=self._scope["path"] if self._status != 404 else "",
-            status=self._status,
-            ms=round(seconds * 1000, 1),
-        )
 
     async def _count(self) -> Message:
         self._waits_for_100 = False
@@ -331,8 +335,7 @@ class _Compressor:
         """Pass a message on; a start waits for the body when that may be compressed."""
         if message["type"] == "http.response.start":
             if _is_compressible(message):
-                message["headers"] = list(message["headers"])
-                MutableHeaders(raw=message["headers"]).add_vary_header("Accept-Encoding")
+                message["headers"] = _varying(message["headers"])
                 self._start = message
                 return
         elif self._start is not None:
@@ -356,6 +359,13 @@ def _is_compressible(start: Message) -> bool:
     return (
         media_type in _COMPRESSED and b"content-encoding" not in headers and b"content-range" not in headers
     )
+
+
+def _varying(headers: Collection[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return headers that say that the answer also depends on Accept-Encoding (RFC 9110, section 12.5.5)."""
+    varies = [value for name, value in headers if name == b"vary"]
+    others = [one for one in headers if one[0] != b"vary"]
+    return [*others, (b"vary", b", ".join((*varies, b"Accept-Encoding")))]
 
 
 def _compress(start: Message, body: Message) -> Message:

@@ -84,7 +84,7 @@ UtcTime = Annotated[
 ]
 
 
-_JSON: Final = TypeAdapter[Any](Any)
+_JSON: Final = TypeAdapter[Any](Any).serializer
 
 
 class EnvelopeResponse(JSONResponse):
@@ -102,7 +102,7 @@ class EnvelopeResponse(JSONResponse):
 
     @override
     def render(self, content: Any) -> bytes:
-        return _JSON.dump_json(content)
+        return _JSON.to_json(content)
 
 
 def server_event(name: str, fields: Mapping[str, Any]) -> bytes:

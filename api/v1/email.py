@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from json import JSONDecodeError
 from typing import Annotated, Any, Final
 
@@ -249,12 +249,12 @@ async def _validated(
 
 
 def _with_extras(
-    verdict: Mapping[str, Any], tiers: TierPolicy | None, chances: Chances | None
+    verdict: dict[str, Any], tiers: TierPolicy | None, chances: Chances | None
 ) -> dict[str, Any]:
     """Return a verdict with what was asked for beside it, and without the evidence that decides that."""
+    if tiers is None and chances is None:  # then it has none
+        return verdict
     extended = {name: value for name, value in verdict.items() if name != "evidence"}
-    if tiers is None and chances is None:
-        return extended
     evidence = json.loads(verdict.get("evidence") or "{}")
     if tiers is not None:
         judged = {**extended, "unwanted": evidence["unwanted"]}
@@ -283,6 +283,8 @@ def _minimal(verdict: dict[str, Any]) -> dict[str, Any]:
 
 def _wants_minimal(request: Request) -> bool:
     """Read Prefer, which may come in several lines: the first `return` counts (RFC 7240, section 2)."""
-    wishes = _PREFERENCE.findall(",".join(request.headers.getlist("prefer")))
+    if not (lines := request.headers.getlist("prefer")):
+        return False
+    wishes = _PREFERENCE.findall(",".join(lines))
     named = (wish.partition(";")[0].replace(" ", "").replace('"', "").lower() for wish in wishes)
     return next((one for one in named if one.partition("=")[0] == "return"), "") == "return=minimal"

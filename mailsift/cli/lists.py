@@ -265,6 +265,7 @@ async def follow_job(
     """
     load_frames()  # what writes results, while others work
     try:
+        await _until_small_list_ends(service, account, job_id)
         view = await watch_job(service, account, job_id, keep_alive=worker.ensure)
     except BaseException:
         # intake and finish go on by themselves next time, and all of it where nobody can be told to pause it
@@ -288,6 +289,20 @@ def _say_how_to_go_on(job_id: JobId, out: Path | ResultSink) -> None:
     file = out if isinstance(out, Path) else Path("results.csv")
     again = shlex.join(["mailsift", "jobs", "resume", str(job_id), "--output", str(file)])
     console.print(f"\nStopped; nothing is lost. Continue with: {as_text(again)}", **PLAIN)
+
+
+_SMALL_LOOKS: Final = 15
+_SMALL_LOOK_SECONDS: Final = 0.02
+"""How often, and how soon again, one looks whether a small list has ended: to say when it will
+takes longer than to judge it, and loads a twentieth of the command."""
+
+
+async def _until_small_list_ends(service: JobService, account: AccountId, job_id: JobId) -> None:
+    with SuppressCodes("database_unavailable"):
+        for _ in range(_SMALL_LOOKS):
+            if await service.has_ended(account, job_id):
+                return
+            await asyncio.sleep(_SMALL_LOOK_SECONDS)
 
 
 _FIRST_LOOK_SECONDS = 0.05

@@ -63,6 +63,7 @@ _log = structlog.get_logger()
 
 for _part in (
     "jobs.drafts",
+    "jobs.forecasts",
     "jobs.outcomes.accuracy",
     "jobs.schedules",
     "key_files",

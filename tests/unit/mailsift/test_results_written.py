@@ -27,6 +27,9 @@ from mailsift.storage.states import JobState
 class Complete:
     """The service of a job that is complete, and its browser."""
 
+    async def has_ended(self, *_: object) -> bool:
+        return True
+
     @property
     def browser(self) -> Complete:
         return self
@@ -94,7 +97,13 @@ async def test_who_has_lost_the_database_is_told_how_to_go_on(
         ensure = None
 
     monkeypatch.setattr(lists, "watch_job", away)
-    everything: Any = (SimpleNamespace(pause=away), Worker(), uuid4(), job := uuid4(), tmp_path / "out.csv")
+    everything: Any = (
+        SimpleNamespace(pause=away, has_ended=away),
+        Worker(),
+        uuid4(),
+        job := uuid4(),
+        tmp_path / "out.csv",
+    )
     with pytest.raises(MailsiftError, match="database_unavailable"):
         await lists.follow_job(*everything, as_json=False)
     assert f"mailsift jobs resume {job} --output" in "".join(capsys.readouterr())
