@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import chain, pairwise
 from operator import length_hint
 from pathlib import Path
@@ -286,11 +287,13 @@ def _is_row(cells: Sequence[str], dialect: Dialect) -> bool:
 
 def _frame(path: Path, scan: TextScan, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:
     """Choose the fastest reader that reads this file exactly."""
+    width, place = named_place(_whole_lines(_head(path)), dialect)
+    rewritten = partial(_rewritten, path, dialect, workdir, limits, width=width, place=place)
     if scan.lone_returns or dialect.spaced:
-        return _rewritten(path, dialect, workdir, limits)
+        return rewritten()
     if scan.quotes and not _quotes_are_plain(path, dialect):
         if dialect.delimiter or _has_line(path, pl.col("line").str.count_matches('"', literal=True) % 2 == 1):
-            return _rewritten(path, dialect, workdir, limits)
+            return rewritten()
         # One address a line, and `"john doe"@example.com` is one: only a pair around all is a CSV quote.
         whole = pl.col("line").str.extract(_QUOTED_LINE).str.replace_all('""', '"', literal=True)
         return _lines(_without_blank_lines(path, scan, workdir)).select(
@@ -299,9 +302,8 @@ def _frame(path: Path, scan: TextScan, dialect: Dialect, workdir: Path, limits: 
     columns = dialect.columns if scan.quotes else _max_columns(path, dialect)
     if columns > limits.columns:
         raise too_many_columns(limits.columns)
-    width, place = named_place(_whole_lines(_head(path)), dialect)
     if place and columns > width:
-        return _rewritten(path, dialect, workdir, limits)
+        return rewritten()
     return _scan(_without_blank_lines(path, scan, workdir), dialect.delimiter, columns, quotes=scan.quotes)
 
 
@@ -371,10 +373,14 @@ def _without_blank_lines(path: Path, scan: TextScan, workdir: Path) -> Path:
     return target
 
 
-def _rewritten(path: Path, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:
-    """Read any CSV the way the csv module does and write it down well formed for polars."""
+def _rewritten(
+    path: Path, dialect: Dialect, workdir: Path, limits: IntakeLimits, *, width: int, place: int
+) -> pl.LazyFrame:
+    """Read any CSV the way the csv module does and write it down well formed for polars.
+
+    What is too wide is seen by the width of the header and the place of its address column (named_place).
+    """
     target, columns = workdir / "rewritten.csv", 1
-    width, place = named_place(_whole_lines(_head(path)), dialect)
     with (
         path.open(encoding="utf-8", newline="") as file,
         target.open("w", encoding="utf-8", newline="") as out,

@@ -20,11 +20,10 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any, Final
 
+import uvicorn
 from httptools import HttpParserUpgrade, HttpRequestParser
 from typing_extensions import override
-from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
-from uvicorn.server import Server
 
 from mailsift import metrics
 from mailsift.api.app import create_app
@@ -113,7 +112,7 @@ async def serve(
         tidying = repeating(container.tidier.sweep, every=_TIDY_SECONDS, task="tidy", at_once=True)
         await stack.enter_async_context(tidying)
         parts = await container.api_parts()
-        config = Config(
+        config = uvicorn.Config(
             create_app(parts),
             host=settings.api_host,
             log_config=None,  # its words go where ours go
@@ -133,15 +132,15 @@ async def serve(
             stopping.cancel()
 
 
-async def _stop_when(stop: asyncio.Event, server: Server) -> None:
+async def _stop_when(stop: asyncio.Event, server: uvicorn.Server) -> None:
     await stop.wait()
     server.should_exit = True
 
 
-class _UvicornServer(Server):
+class _UvicornServer(uvicorn.Server):
     """Says where it listens, once it does, and ends in good order."""
 
-    def __init__(self, config: Config, started: Callable[[str], None], ending: asyncio.Event) -> None:
+    def __init__(self, config: uvicorn.Config, started: Callable[[str], None], ending: asyncio.Event) -> None:
         super().__init__(config)
         self._started = started
         self._ending = ending
