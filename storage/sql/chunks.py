@@ -184,13 +184,16 @@ the token of its intake has been paid for with that. A turn at a provider starts
 one there ended, or where the last of any account there started: who has not asked it for a while owes and
 is owed nothing (start-time fair queueing)."""
 
-_TAKEABLE: Final = """c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
+_TAKEABLE: Final = """c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= statement_timestamp()
               AND (:triage OR o.small OR c.lane <> :triage_key)
               AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM shut)
                    OR (o.late AND c.lane NOT IN (SELECT lane FROM shut WHERE taken)))
               AND (c.subnet = '' OR c.subnet = ANY(:subnets)
-                   OR c.ready_at <= clock_timestamp() - make_interval(secs => :stray))"""
-"""Of a chunk `c`: who claims may take it for the job `o`."""
+                   OR c.ready_at <= statement_timestamp() - make_interval(secs => :stray))"""
+"""Of a chunk `c`: who claims may take it for the job `o`.
+
+The time is one that stands still, so that an index ends at it: with the clock's each claim would look at
+30,000 deferred chunks of ten jobs (15 ms, not 3)."""
 
 # Fair by virtual time: the account that is furthest behind, in it small jobs and then the job that is
 # furthest behind. Where that waits for a provider, the turn there goes to the account that is furthest
@@ -210,8 +213,10 @@ _PICK_NEXT: Final = """
             lease_owner = :owner AND lane = ANY(:shared_here) AS shares
         FROM chunk WHERE state = 'leased'
     ), closed AS MATERIALIZED (
-        SELECT lane, source, false AS rests FROM held CROSS JOIN LATERAL unnest(sources) AS s(source)
-        WHERE source = ANY(:sources) AND NOT shares
+        SELECT lane, source, false AS rests
+        FROM (SELECT DISTINCT lane, sources FROM held WHERE NOT shares) h
+            CROSS JOIN LATERAL unnest(sources) AS s(source)
+        WHERE source = ANY(:sources)
         UNION
         SELECT provider, source, true FROM source_rest
         WHERE rests_until > clock_timestamp() AND source = ANY(:sources)
@@ -232,19 +237,26 @@ _PICK_NEXT: Final = """
         ) takeable ORDER BY o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 32
     ), behind AS MATERIALIZED (
         SELECT c.job_id, c.n, c.lane FROM candidate o CROSS JOIN LATERAL (
-            SELECT c.job_id, c.n, c.lane FROM chunk c WHERE {takeable}
-            ORDER BY c.lane = ANY(:shared_here) DESC, c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
+            SELECT * FROM (
+                SELECT c.job_id, c.n, c.lane FROM chunk c
+                WHERE {takeable} AND c.lane <> '' AND c.lane = ANY(:shared_here)
+                ORDER BY c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED) shared
+            UNION ALL
+            SELECT * FROM (
+                SELECT c.job_id, c.n, c.lane FROM chunk c WHERE {takeable}
+                ORDER BY c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED) oldest
+            LIMIT 1
         ) c ORDER BY o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 1
     ), in_turn AS MATERIALIZED (
         SELECT c.job_id, c.n FROM (
             SELECT active.*, coalesce(t.ends, 0) AS ends FROM active LEFT JOIN provider_turn t
                 ON t.lane = (SELECT lane FROM behind) AND t.account_id = active.account_id
-            WHERE active.id IN (
-                SELECT job_id FROM chunk WHERE state = 'ready' AND lane <> '' AND lane <> ALL(:shared_keys)
-                    AND lane = (SELECT lane FROM behind) AND ready_at <= clock_timestamp())
+            WHERE (SELECT lane FROM behind) <> ALL(:shared_keys)
             ORDER BY ends, account_vtime, small DESC, vtime, id
         ) o CROSS JOIN LATERAL (
-            SELECT c.job_id, c.n FROM chunk c WHERE {takeable} AND c.lane = (SELECT lane FROM behind)
+            SELECT FROM chunk c WHERE {takeable} AND {in_line} LIMIT 1
+        ) takeable CROSS JOIN LATERAL (
+            SELECT c.job_id, c.n FROM chunk c WHERE {takeable} AND {in_line}
             ORDER BY c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
         ) c ORDER BY o.ends, o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 1
     ), picked AS MATERIALIZED (
@@ -252,7 +264,11 @@ _PICK_NEXT: Final = """
         UNION ALL
         SELECT job_id, n FROM behind WHERE NOT EXISTS (SELECT FROM in_turn)
 """
-CLAIM = statement(_PICK_NEXT.replace("{takeable}", _TAKEABLE) + _LEASE.replace("{weight}", _WEIGHT))
+_IN_LINE: Final = "c.lane <> '' AND c.lane = (SELECT lane FROM behind)"
+CLAIM = statement(
+    _PICK_NEXT.replace("{takeable}", _TAKEABLE).replace("{in_line}", _IN_LINE)
+    + _LEASE.replace("{weight}", _WEIGHT)
+)
 
 
 async def claim(
@@ -316,7 +332,7 @@ _NEXT_READY = statement("""
     SELECT extract(epoch FROM least(
         (SELECT min(c.ready_at) FROM job j CROSS JOIN LATERAL (
             SELECT ready_at FROM chunk
-            WHERE job_id = j.id AND state = 'ready' AND ready_at > clock_timestamp()
+            WHERE job_id = j.id AND state = 'ready' AND ready_at > statement_timestamp()
             ORDER BY ready_at LIMIT 1) c
          WHERE j.state IN {claimable}),
         (SELECT min(rests_until) FROM source_rest

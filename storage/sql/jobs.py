@@ -183,7 +183,7 @@ CLAIM_STEP = statement("""
             WHERE j.state IN {claimable} AND :in_turn ORDER BY a.vtime
         ) o CROSS JOIN LATERAL (
             SELECT FROM chunk c
-            WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp() LIMIT 1
+            WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= statement_timestamp() LIMIT 1
         ) ready ORDER BY o.vtime LIMIT 1)
         UNION ALL
         SELECT a.vtime FROM (
