@@ -34,9 +34,9 @@ from mailsift.pipeline.throttle import (
     StopRule,
     ThrottleKey,
 )
-from mailsift.pipeline.tiers import TierPolicy, tier_expression
+from mailsift.pipeline.tiers import Tier, TierPolicy, tier_expression
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
-from mailsift.pipeline.verdict import Result
+from mailsift.pipeline.verdict import Result, Status
 from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import chunks, jobs, throttles
@@ -429,18 +429,19 @@ def halves(chunk: ClaimedChunk, max_attempts: int) -> list[NewChunk]:
 def counts_of(finished: pl.DataFrame, policy: TierPolicy) -> VerdictCounts:
     """Count rows by status and by tier, and the addresses they share."""
     tiers = finished.select("status", "rows", tier_expression(policy).alias("tier"))
-    rows = {
-        name: int(count)
-        for column in ("status", "tier")
-        for name, count in tiers.group_by(column).agg(pl.col("rows").sum()).iter_rows()
-    }
-    return VerdictCounts(**rows, addresses=len(finished))
+    # Six sums take two thirds of what two groups do.
+    sums = [
+        pl.col("rows").filter(pl.col(column) == name.value).sum().alias(name.value)
+        for column, names in (("status", Status), ("tier", Tier))
+        for name in names
+    ]
+    return VerdictCounts(**tiers.select(sums).row(0, named=True), addresses=len(finished))
 
 
 def warning_of(finished: pl.DataFrame) -> str:
     """Return the code of what makes these verdicts poorer than they could be, "" when nothing does."""
     warning = Result.PROBE_UNAVAILABLE.value
-    return warning if warning in finished["result"] else ""
+    return warning if (finished["result"] == warning).any() else ""
 
 
 async def close_chunk(  # noqa: PLR0913 - what one commit writes

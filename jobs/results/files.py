@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +35,7 @@ def to_segment(finished: pl.DataFrame) -> bytes:
 
     What is "" throughout is left out: each such column would take as long to write as ten others.
     """
-    return to_parquet(_without_empty(finished.select(*SEGMENT), BESIDE))
+    return to_parquet(_without_empty(finished[list(SEGMENT)], BESIDE))
 
 
 def scan_segments(segments: Sequence[Path], schema: Mapping[str, type[pl.DataType]]) -> pl.LazyFrame:
@@ -207,10 +208,10 @@ def join_results(
 
 def join_small(rows: bytes, verdicts: pl.DataFrame, *, evidence: bool = False) -> bytes:
     """Do `join_results` for a small list whose verdicts (frames.SEGMENT) are at hand, one an address."""
-    source = _address_last(pl.read_parquet(io.BytesIO(rows)).lazy())
+    source = _address_last(pl.scan_parquet(io.BytesIO(rows))).collect()
     judged = _index_few(verdicts, _verdict_fields(evidence=evidence))
     judged.check_complete()
-    return to_parquet(_join_rows(source, judged).collect(), kept_metadata(io.BytesIO(rows)))
+    return to_parquet(judged.attach(source), kept_metadata(io.BytesIO(rows)))
 
 
 def _verdict_fields(*, evidence: bool) -> list[str]:
@@ -241,12 +242,23 @@ class _Verdicts:
         if missing := int((self.places == 0).sum()):
             raise _incomplete(f"{counted(missing, 'address has', 'addresses have')} no verdict.")
 
+    def attach(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Put each row's verdict behind its columns; rows without one are left out."""
+        place = self.places.gather(rows[ADDRESS_N])
+        known = place != 0
+        if not known.all():
+            rows, place = rows.filter(known), place.filter(known)
+        found = self.kinds[place]
+        found.columns = [_prefixed(name) for name in found.columns]
+        joined = pl.concat([rows.drop(ADDRESS_N), found], how="horizontal")
+        return _with_repairs(joined) if REPAIRED in joined.columns else joined
+
 
 def _read_verdicts(source: pl.LazyFrame, segments: Iterable[pl.LazyFrame], fields: list[str]) -> _Verdicts:
     """Read all segments, and keep of each what differs: most verdicts are alike."""
     greatest = source.select(pl.col(ADDRESS_N).max()).collect(engine="streaming").item()
     places = pl.zeros(greatest + 1, dtype=pl.UInt32, eager=True)
-    kinds = [_no_verdict(fields)]
+    kinds = [_no_verdict(tuple(fields))]
     first, found = 1, 0
     for verdicts in segments:
         judged = verdicts.group_by(fields).agg("n").collect().with_row_index("place", first)
@@ -258,36 +270,29 @@ def _read_verdicts(source: pl.LazyFrame, segments: Iterable[pl.LazyFrame], field
         first, found = first + judged.height, found + placed.height
     if found > int((places != 0).sum()):
         raise _incomplete("An address has more than one verdict.")
-    return _Verdicts(pl.concat(kinds, rechunk=True), places)  # gathering from many pieces is slow
+    together = pl.concat(kinds, rechunk=True)  # gathering from many pieces is slow
+    return _Verdicts(_without_empty(together, ["unwanted"]), places)
 
 
 def _index_few(verdicts: pl.DataFrame, fields: list[str]) -> _Verdicts:
     """Return the verdicts as they are: of a few it costs more to find out which are alike."""
-    places = pl.zeros(verdicts.height, dtype=pl.UInt32, eager=True)
+    places = pl.Series([0], dtype=pl.UInt32).new_from_index(0, verdicts.height)
     places = places.scatter(verdicts["n"], range(1, verdicts.height + 1))
-    return _Verdicts(pl.concat([_no_verdict(fields), verdicts.select(fields)], rechunk=True), places)
+    kinds = pl.concat([_no_verdict(tuple(fields)), verdicts[fields]], rechunk=True)
+    return _Verdicts(_without_empty(kinds, ["unwanted"]), places)
 
 
-def _no_verdict(fields: list[str]) -> pl.DataFrame:
+@cache
+def _no_verdict(fields: tuple[str, ...]) -> pl.DataFrame:
     return pl.DataFrame({name: [None] for name in fields}, schema={name: SEGMENT[name] for name in fields})
 
 
 def _join_rows(source: pl.LazyFrame, judged: _Verdicts) -> pl.LazyFrame:
-    """Put each row's verdict behind its columns; rows without one are left out."""
-    kinds = _without_empty(judged.kinds, ["unwanted"])
-
-    def attach(rows: pl.DataFrame) -> pl.DataFrame:
-        place = judged.places.gather(rows[ADDRESS_N])
-        known = place != 0
-        if not known.all():
-            rows, place = rows.filter(known), place.filter(known)
-        joined = pl.concat([rows.drop(ADDRESS_N), kinds[place].rename(_prefixed)], how="horizontal")
-        return _with_repairs(joined) if REPAIRED in joined.columns else joined
-
+    """Do `attach` for rows that memory does not hold."""
     schema = source.drop(ADDRESS_N, REPAIRED, strict=False).collect_schema()
-    for name in kinds.columns:
+    for name in judged.kinds.columns:
         schema[_prefixed(name)] = SEGMENT[name]()
-    return source.map_batches(attach, schema=schema, streamable=True)
+    return source.map_batches(judged.attach, schema=schema, streamable=True)
 
 
 def _with_repairs(rows: pl.DataFrame) -> pl.DataFrame:
