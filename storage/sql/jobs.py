@@ -15,11 +15,12 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Text, cast, delete, exists, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Text, TextClause, cast, delete, exists, func, or_, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Row, row_as, rows_as, statement
+from mailsift.storage.sql.chunks import SHARED_KEYS
 from mailsift.storage.sql.tables import S, account, job, newest_first
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
@@ -33,7 +34,9 @@ CROWD: Final = 100
 CROWD_PRICE: Final = 2
 """What is paid for a small list of a crowd, in small lists. The last of them ends no later for it, and a big
 list beside them has two thirds of the machine, not half of it."""
+_SHARED: Final = {"shared_keys": list(SHARED_KEYS)}
 STEP_TERMS: Final = {
+    **_SHARED,
     "small_bytes": SMALL_BYTES,
     "cost": _STEP_COST,
     "crowd": CROWD,
@@ -67,14 +70,39 @@ class NewJob:
     retention_s: float = 0.0
 
 
-# Where an account begins in virtual time that starts or resumes a job: beside the others, not before them, as
-# an idle past earns no priority. An account whose lists are being read is not idle. Where all were, nobody
-# begins behind.
+_TRANSFERS: Final = "(j.delivers OR j.state IN {take_in} AND j.source_bytes = 0)"
+"""Of a job `j`: what it needs next is the place its list comes from or its results go to."""
+_IN_WORK: Final = "(SELECT job_id FROM chunk WHERE state = 'leased' AND lane = ANY(:shared_keys))"
+"""Jobs that are worked on, but for those that ask a provider."""
+_READY: Final = """(SELECT lane = ANY(:shared_keys) FROM chunk
+            WHERE job_id = j.id AND state = 'ready' AND ready_at <= statement_timestamp()
+            ORDER BY ready_at, n LIMIT 1)"""
+"""Of a job `j`: its oldest chunk waits for no provider, but for a slot."""
+
+
+def _statement(sql: str) -> TextClause:
+    """Do `statement` where these are named."""
+    for name, piece in {"{transfers}": _TRANSFERS, "{in_work}": _IN_WORK, "{ready}": _READY}.items():
+        sql = sql.replace(name, piece)
+    return statement(sql)
+
+
+# Where an account begins in virtual time that starts or resumes a job: beside those who are served or could
+# be, not before them: an idle past earns no priority, and who waits for providers and places alone is no
+# measure, for what they take it stays behind for ever. Where all do, it begins beside the one furthest
+# behind; where all were idle, nobody begins behind. An account whose lists are being read is not idle.
 _FLOOR: Final = """
-    WITH accounts AS (
-        SELECT coalesce(min(a.vtime), (SELECT max(vtime) FROM account)) AS floor FROM account a
-        WHERE EXISTS (SELECT FROM job j
-            WHERE j.account_id = a.id AND j.state IN {unpaused} AND j.id <> :job_id)),
+    WITH accounts AS (SELECT coalesce((
+        SELECT j.vtime FROM (
+            SELECT j.id, j.state, j.delivers, j.source_bytes, a.vtime
+            FROM job j JOIN account a ON a.id = j.account_id
+            WHERE j.state IN {unpaused} AND j.id <> :job_id ORDER BY a.vtime OFFSET 0
+        ) j WHERE CASE WHEN j.state IN {claimable} THEN j.id IN {in_work} OR {ready} ELSE NOT {transfers} END
+        ORDER BY j.vtime LIMIT 1
+    ), (
+        SELECT min(a.vtime) FROM job j JOIN account a ON a.id = j.account_id
+        WHERE j.state IN {unpaused} AND j.id <> :job_id
+    ), (SELECT max(vtime) FROM account)) AS floor),
 """
 _NEW_JOB: Final = """
     raised AS (UPDATE account SET vtime = accounts.floor FROM accounts
@@ -94,7 +122,7 @@ _NEW_JOB: Final = """
                     + make_interval(secs => coalesce(nullif(:retention_s, 0), a.retention_s))
              FROM account a WHERE a.id = :account_id AND (:retention_s > 0 OR a.retention_s > 0)))
 """
-_INSERT = statement(_FLOOR + _NEW_JOB)
+_INSERT = _statement(_FLOOR + _NEW_JOB)
 
 
 async def insert(connection: Connection, new: NewJob) -> None:
@@ -103,7 +131,7 @@ async def insert(connection: Connection, new: NewJob) -> None:
     One whose parent has been deleted by now has none.
     """
     values = {one.name: getattr(new, one.name) for one in fields(new)}
-    values |= {"job_id": values.pop("id"), "options": json.dumps(dict(new.options))}
+    values |= {"job_id": values.pop("id"), "options": json.dumps(dict(new.options)), **_SHARED}
     await connection.execute(_INSERT, values)
 
 
@@ -173,25 +201,23 @@ class StepClaim:
 # `step_until` ends the lease of a step that is worked on, so that a crashed one is claimed again,
 # and the wait of one that was given back. Finishing goes before reading; then the account that is furthest
 # behind, in it small lists first. `rival` is the account furthest behind of those whose chunks are ready or
-# whose work is in hand, but for what goes from or to places: with :in_turn a step is left alone while its own
-# account is ahead of that one, but for the finish of a big job, which had its turn when it was validated. A
-# small list pays for all its steps with the first, a big one for its delivery with its finish.
-CLAIM_STEP = statement("""
+# whose work is in hand, but for what waits for a provider, asks one, or goes from or to places: that may take
+# for ever, and little of a machine. With :in_turn a step is left alone while its own account is ahead of that
+# one, but for the finish of a big job, which had its turn when it was validated. A small list pays for all
+# its steps with the first, a big one for its delivery with its finish.
+CLAIM_STEP = _statement("""
     WITH rivals AS MATERIALIZED (
-        (SELECT o.vtime FROM (
+        (SELECT j.vtime FROM (
             SELECT j.id, a.vtime FROM job j JOIN account a ON a.id = j.account_id
-            WHERE j.state IN {claimable} AND :in_turn ORDER BY a.vtime
-        ) o CROSS JOIN LATERAL (
-            SELECT FROM chunk c
-            WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= statement_timestamp() LIMIT 1
-        ) ready ORDER BY o.vtime LIMIT 1)
+            WHERE j.state IN {claimable} AND :in_turn ORDER BY a.vtime OFFSET 0
+        ) j WHERE {ready} ORDER BY j.vtime LIMIT 1)
         UNION ALL
         SELECT a.vtime FROM (
-            SELECT DISTINCT j.account_id FROM (SELECT DISTINCT job_id FROM chunk WHERE state = 'leased') c
+            SELECT DISTINCT j.account_id FROM (SELECT DISTINCT job_id FROM {in_work} w) c
             CROSS JOIN LATERAL (SELECT account_id FROM job WHERE id = c.job_id OFFSET 0) j
             UNION
-            SELECT account_id FROM job WHERE state IN {step_held} AND step_until > clock_timestamp()
-              AND NOT (delivers OR state IN {take_in} AND source_bytes = 0)
+            SELECT account_id FROM job j WHERE state IN {step_held} AND step_until > clock_timestamp()
+              AND NOT {transfers}
         ) o CROSS JOIN LATERAL (SELECT vtime FROM account WHERE id = o.account_id OFFSET 0) a
         WHERE :in_turn
         UNION ALL
@@ -503,12 +529,12 @@ _RAISED_JOB: Final = """
     UPDATE job SET vtime = greatest(vtime, jobs.floor) FROM jobs
     WHERE job.id = :job_id AND job.vtime < jobs.floor
 """
-_CATCH_UP = statement(_FLOOR + _RAISED_JOB)
+_CATCH_UP = _statement(_FLOOR + _RAISED_JOB)
 
 
 async def catch_up(connection: Connection, job_id: UUID) -> None:
     """Raise the virtual time of a job (and its account) that starts or resumes to the lowest active one."""
-    await connection.execute(_CATCH_UP, {"job_id": job_id})
+    await connection.execute(_CATCH_UP, {"job_id": job_id, **_SHARED})
 
 
 _COUNT_CHUNK = statement("""

@@ -363,6 +363,48 @@ async def test_a_list_waits_in_turn_only_for_who_is_behind_and_can_be_served(
     assert (found.step is None, found.is_due) == (waits, True)
 
 
+@pytest.mark.parametrize("starts", ["other", "slow"])
+@pytest.mark.parametrize(
+    ("slow", "served"),
+    [
+        ("UPDATE chunk SET ready_at = 'infinity'", "first"),
+        ("UPDATE job SET test = false", "first"),  # its chunks stand in line at the provider
+        ("UPDATE chunk SET state = 'leased', lease_token = gen_random_uuid(), lease_until = now()", "first"),
+        ("UPDATE job SET state = 'uploading', source_bytes = 0", "first"),  # a place has the list
+        ("UPDATE job SET state = 'finalizing', delivers = true", "first"),
+        ("UPDATE job SET test = false", "slow"),  # nobody else is served: beside it, not behind it
+    ],
+)
+async def test_who_starts_begins_beside_who_is_served_not_beside_who_waits_for_others(
+    database: Database, starts: str, slow: str, served: str
+) -> None:
+    await plan_job(database, "slow", 3, addresses=1_000, key="google")
+    async with database.begin() as connection:
+        await connection.execute(text(slow))
+    await send_list(database, "first", size=4_000_000, state=JobState.PAUSED)
+    if served == "first":
+        await plan_job(database, "first", 9)
+    await set_vtime(database, slow=1_000.0, first=9e9)
+    await send_list(database, starts)
+    async with database.begin() as connection:
+        found = await connection.execute(text("SELECT name, vtime FROM account"))
+        vtimes = {row.name: row.vtime for row in found}
+    assert vtimes[starts] == vtimes[served]
+
+
+async def test_a_list_waits_for_nobody_whose_turn_at_a_provider_has_not_come(database: Database) -> None:
+    await plan_job(database, "slow", 3, addresses=5_000, key="google")
+    await Process(database, host="elsewhere").fill()
+    await plan_job(database, "big", 20)
+    process = Process(database)
+    await process.fill()
+    small = await send_list(database, "small")
+    await set_vtime(database, slow=1_000.0, small=1e6, big=9e9)
+    claimed = await process.claim()
+    assert claimed is not None
+    assert claimed.job_id == small
+
+
 async def test_a_job_has_no_more_than_sixty_four_chunks_in_hand(database: Database) -> None:
     await plan_job(database, "a", 70, addresses=1)
     process = Process(database, slots=80)
