@@ -27,7 +27,7 @@ from mailsift.jobs.intake.process import StandingReader, take_in
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.place import Place
 from mailsift.jobs.places.service import Places
-from mailsift.jobs.results.breakdown import breakdown_of_segments, delete_segments
+from mailsift.jobs.results.breakdown import Breakdown, count_segments, delete_segments, store_breakdown
 from mailsift.jobs.results.files import (
     join_results,
     join_small,
@@ -266,6 +266,8 @@ class StepWorker:
             return await self._hand_over(step)
         keys = await self.database.run(chunks.segments, step.job_id)
         sound = await self.blobs.fetch_all_sound(keys)
+        # to write keeps one processor busy: what it amounts to is counted up on another one
+        counting = asyncio.create_task(count_segments(self.blobs, JobId(step.job_id), list(sound.values())))
         try:
             await write_results(self.blobs, step, list(sound.values()), self.scratch)
         except MailsiftError as error:
@@ -277,7 +279,9 @@ class StepWorker:
             if not redone:
                 raise
             return StepDone(opened=redone)
-        await self._store_breakdown(step, list(sound.values()))
+        finally:
+            await asyncio.gather(counting, return_exceptions=True)
+        await self._store_breakdown(step, counting)
         return await self._hand_over(step, counted=True)
 
     async def _redo(self, step: ClaimedStep, sound: Mapping[str, Path], size: int) -> int:
@@ -333,10 +337,12 @@ class StepWorker:
     def _sink_of(self, step: ClaimedStep, options: JobOptions) -> Place | None:
         return self.places.unseal(AccountId(step.account_id), options.places).sink
 
-    async def _store_breakdown(self, step: ClaimedStep, segments: Sequence[Path]) -> None:
-        """Count up what the verdicts amount to, which takes its time in a long list."""
+    async def _store_breakdown(
+        self, step: ClaimedStep, counting: asyncio.Task[tuple[Breakdown, bytes]]
+    ) -> None:
+        """Store what the verdicts amount to once the results are there."""
         try:
-            await breakdown_of_segments(self.blobs, JobId(step.job_id), segments)
+            await store_breakdown(self.blobs, JobId(step.job_id), *counting.result())
         except Exception as error:  # noqa: BLE001 - the results are there; it is counted up when asked for
             _log.warning("finish.no_breakdown", job=str(step.job_id), **error_fields(error))
 

@@ -200,27 +200,24 @@ def rows_by_result(results: Path) -> dict[str, int]:
     return dict(counted.iter_rows())
 
 
-async def _store_breakdown(
-    blobs: Blobs, job_id: JobId, addresses: Path, so_far: PartialVerdicts
-) -> Breakdown:
-    """Count up a job that has all its verdicts and store what comes of it beside its results."""
-    keys = JobBlobs(job_id)
-    breakdown, domains = await asyncio.to_thread(_count_and_encode, addresses, so_far)
-    await blobs.put_all({keys.domains: domains, keys.breakdown: breakdown.to_json()})
-    return breakdown
-
-
 def _count_and_encode(addresses: Path, so_far: PartialVerdicts) -> tuple[Breakdown, bytes]:
     breakdown, domains = count_up(addresses, so_far)
     return breakdown, to_parquet(domains)
 
 
-async def breakdown_of_segments(blobs: Blobs, job_id: JobId, segments: Sequence[Path]) -> Breakdown:
-    """Do `_store_breakdown` for a job whose segments are still there."""
+async def count_segments(blobs: Blobs, job_id: JobId, segments: Sequence[Path]) -> tuple[Breakdown, bytes]:
+    """Count up a job by its segments, for `store_breakdown`."""
     addresses = await blobs.fetch(JobBlobs(job_id).addresses)
     so_far = PartialVerdicts(await asyncio.to_thread(height, addresses))
     await asyncio.to_thread(so_far.add_segments, segments)
-    return await _store_breakdown(blobs, job_id, addresses, so_far)
+    return await asyncio.to_thread(_count_and_encode, addresses, so_far)
+
+
+async def store_breakdown(blobs: Blobs, job_id: JobId, breakdown: Breakdown, domains: bytes) -> Breakdown:
+    """Store what a job that has all its verdicts amounts to beside its results, with the table of domains."""
+    keys = JobBlobs(job_id)
+    await blobs.put_all({keys.domains: domains, keys.breakdown: breakdown.to_json()})
+    return breakdown
 
 
 async def breakdown_of_complete(blobs: Blobs, job_id: JobId) -> Breakdown:
@@ -233,9 +230,8 @@ async def breakdown_of_complete(blobs: Blobs, job_id: JobId) -> Breakdown:
     if kept is not None:
         return Breakdown.read(kept)
     sound = list((await blobs.fetch_all_sound(await blobs.list(keys.segments))).values())
-    return await (
-        breakdown_of_segments(blobs, job_id, sound) if sound else _breakdown_of_results(blobs, job_id)
-    )
+    counted = await (count_segments(blobs, job_id, sound) if sound else _count_results(blobs, job_id))
+    return await store_breakdown(blobs, job_id, *counted)
 
 
 async def domains_of(blobs: Blobs, job_id: JobId) -> Path | None:
@@ -252,12 +248,12 @@ async def domains_of(blobs: Blobs, job_id: JobId) -> Path | None:
     return kept
 
 
-async def _breakdown_of_results(blobs: Blobs, job_id: JobId) -> Breakdown:
+async def _count_results(blobs: Blobs, job_id: JobId) -> tuple[Breakdown, bytes]:
     keys = JobBlobs(job_id)
     addresses, rows, results = await blobs.fetch_all((keys.addresses, keys.rows, keys.results))
     size = await asyncio.to_thread(height, addresses)
     so_far = await asyncio.to_thread(PartialVerdicts.of_results, size, rows, results)
-    return await _store_breakdown(blobs, job_id, addresses, so_far)
+    return await asyncio.to_thread(_count_and_encode, addresses, so_far)
 
 
 async def delete_segments(blobs: Blobs, job_id: UUID) -> None:
