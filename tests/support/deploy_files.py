@@ -66,7 +66,7 @@ def image_environment() -> dict[str, str]:
 
 def compose() -> dict[str, Any]:
     """Return compose.yaml with its anchors merged."""
-    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    found: dict[str, Any] = yaml.load((DEPLOY / "compose.yaml").read_text(), yaml.CSafeLoader)
     return found
 
 
@@ -85,7 +85,7 @@ def example_settings() -> dict[str, str]:
 def manifests() -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield every document of the Kubernetes folder with its file."""
     for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
-        for document in yaml.safe_load_all(path.read_text()):
+        for document in yaml.load_all(path.read_text(), yaml.CSafeLoader):
             yield path, document
 
 

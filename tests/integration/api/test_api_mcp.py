@@ -12,11 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
-import httpx2
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult
 
 from mailsift.accounts.keys import KeyKind, Scope
 from mailsift.container import open_container
@@ -24,6 +20,9 @@ from mailsift.settings import Settings
 from tests.support.serving import address, command
 
 if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import CallToolResult
+
     from tests.integration.api.conftest import Api
 
 BUDGET = 6
@@ -46,6 +45,11 @@ async def key_of(settings: Settings, *scopes: Scope) -> str:
 
 @asynccontextmanager
 async def assistant(url: str, key: str) -> AsyncIterator[Client]:
+    """Talk by HTTP; only the process that runs these tests loads the library, which takes 0.4 s."""
+    import httpx2  # noqa: PLC0415
+    from mcp import Client  # noqa: PLC0415
+    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+
     headers = {"Authorization": f"Bearer {key}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60) as http,
@@ -231,6 +235,8 @@ async def test_pages_of_other_sites_are_refused_also_under_our_name(settings: Se
 
 
 async def test_an_assistant_starts_the_command_and_talks_to_it(settings: Settings) -> None:
+    from mcp import Client, StdioServerParameters, stdio_client  # noqa: PLC0415
+
     environment = {"PATH": os.environ["PATH"], **settings.environment()}  # noqa: TID251 - for a child
     words_ = ["-m", "mailsift", "mcp", "--test"]
     parameters = StdioServerParameters(command=sys.executable, args=words_, env=environment, cwd=ROOT)
