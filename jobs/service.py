@@ -196,7 +196,7 @@ class JobService:
         """
         async with self.database.begin() as connection:
             row = await owned(connection, account_id, job_id)
-            waiting = await chunks.waits(connection, job_id)
+            waiting = [] if row["finished_at"] else await chunks.waits(connection, job_id)
         row = await self._with_tier_counts(row)
         left = None if row["finished_at"] else (await self.forecasts().of([row])).get(row["id"])
         return view_of(row, waiting, time_left=left)

@@ -72,7 +72,11 @@ class JobOptions:
     @property
     def tiers(self) -> TierPolicy:
         """What makes a tier of a verdict."""
-        return self.policy or TierPolicy()
+        return self.policy or _TIERS
+
+
+_TIERS: Final = TierPolicy()
+_OPTIONS: Final = frozenset(field.name for field in fields(JobOptions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +196,7 @@ def dump_options(options: JobOptions) -> dict[str, Any]:
 
 def load_options(stored: Mapping[str, Any]) -> JobOptions:
     """Return the options; what an older or newer release stored beside them is left alone."""
-    known = {field.name for field in fields(JobOptions)}
-    values = {name: value for name, value in stored.items() if name in known}
+    values = {name: value for name, value in stored.items() if name in _OPTIONS}
     priority = Priority(stored.get("priority", Priority.NORMAL))
     policy = TierPolicy.read(stored["policy"]) if stored.get("policy") else None
     return JobOptions(**{**values, "mode": Mode(stored["mode"]), "priority": priority, "policy": policy})

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterat
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import psycopg
@@ -71,8 +72,12 @@ def from_row(kind: Callable[..., T], row: Mapping[Any, Any], **made: Any) -> T:
         row: may have more columns.
         made: fields that are no column, or more than its bare value.
     """
-    names = [one.name for one in fields(kind) if one.name not in made]  # type: ignore[arg-type]  # it is one
-    return kind(**{name: row[name] for name in names}, **made)
+    return kind(**{name: row[name] for name in _columns_of(kind) if name not in made}, **made)
+
+
+@cache
+def _columns_of(kind: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))  # type: ignore[arg-type]  # it is a dataclass
 
 
 async def rows_as(
