@@ -291,13 +291,16 @@ def _say_how_to_go_on(job_id: JobId, out: Path | ResultSink) -> None:
     console.print(f"\nStopped; nothing is lost. Continue with: {as_text(again)}", **PLAIN)
 
 
-_SMALL_LOOKS: Final = 15
+_SMALL_LIST_SECONDS: Final = 0.06
+_SMALL_LOOKS: Final = 12
 _SMALL_LOOK_SECONDS: Final = 0.02
-"""How often, and how soon again, one looks whether a small list has ended: to say when it will
-takes longer than to judge it, and loads a twentieth of the command."""
+"""How soon, how often and how soon again one looks whether a small list has ended: to say when it will
+takes longer than to judge it, and loads a twentieth of the command. None has ended sooner than what writes
+results is loaded, which a look only holds up."""
 
 
 async def _until_small_list_ends(service: JobService, account: AccountId, job_id: JobId) -> None:
+    await asyncio.sleep(_SMALL_LIST_SECONDS)
     with SuppressCodes("database_unavailable"):
         for _ in range(_SMALL_LOOKS):
             if await service.has_ended(account, job_id):
