@@ -370,11 +370,18 @@ class _BoundedProtocol(HttpToolsProtocol):
         return not self.pipeline and (cycle is None or cycle.response_complete)
 
     def _refuse(self, code: str) -> None:
-        """Answer, unless half an answer is out already, and close the connection."""
+        """Answer, unless half an answer is out already, and close the connection.
+
+        Requests before this one are answered first: what was ordered with them is done.
+        """
         if self.transport.is_closing():
             return
+        if self._part is not _Part.BODY and not self._is_idle():
+            self.cycle.keep_alive = False
+            self.flow.pause_reading()
+            return
         begun = self._part is _Part.BODY and not self.pipeline and not self.cycle.response_started
-        if self._is_idle() and self._part is not _Part.BODY:
+        if self._part is not _Part.BODY:
             self.transport.write(_answer(code))
         elif begun:
             self.transport.write(_answer(code))

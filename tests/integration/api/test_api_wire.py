@@ -197,6 +197,14 @@ async def test_what_is_no_http_is_told_in_json(api: Api) -> None:
         assert (status, found["code"]) == (400, "bad_request"), garbage
 
 
+@pytest.mark.parametrize(
+    "behind", [b"NONSENSE\r\n\r\n", GET + b"X: " + b"x" * 20_000, b"\x16\x03\x01\x02\x00"]
+)
+async def test_nonsense_behind_requests_takes_none_of_their_answers(api: Api, behind: bytes) -> None:
+    answers = await exchange(api, GET + b"\r\n" + GET + b"\r\n" + behind)
+    assert answers.count(b"HTTP/1.1 200") == 2
+
+
 @pytest.mark.parametrize("version", [b"1.1", b"1.0"])
 @pytest.mark.parametrize("key", ["", "alice"])
 async def test_who_sends_a_list_and_hears_no_before_its_end_hears_it(
