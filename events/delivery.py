@@ -126,8 +126,8 @@ async def record_attempt(
     if endpoint is None:
         return
     has_moved = endpoint["url"] != claimed.url
-    heard = AttemptOutcome(outcome.error) if has_moved else outcome
-    step = next_step(claimed.round + 1, heard, now, random)
+    outcome_here = AttemptOutcome(outcome.error) if has_moved else outcome
+    step = next_step(claimed.round + 1, outcome_here, now, random)
     state, again = step.state, step.at
     if state is DeliveryState.PENDING and not endpoint["enabled"]:
         state, again = DeliveryState.SKIPPED, None

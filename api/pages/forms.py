@@ -27,7 +27,7 @@ from mailsift.api.pages import cookies
 from mailsift.api.pages.page import our_hosts, see, visitor_known
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.wording import shown
+from mailsift.pipeline.wording import visible_name
 from mailsift.storage.sql import idempotency
 
 T = TypeVar("T")
@@ -121,7 +121,7 @@ def _host_in(origin: str) -> str:
 
 def text(form: FormData, name: str, *, most: int = 200) -> str:
     """Return a field's line of text without spaces around it, "" when it is missing or shows nothing."""
-    value = shown(typed_text(form, name, most=most))
+    value = visible_name(typed_text(form, name, most=most))
     if UNPRINTABLE.search(value):
         raise MailsiftError("bad_option", f"The field “{name}” contains an invisible character.")
     return value

@@ -580,9 +580,9 @@ class RowsQuery(BaseModel):
 
     def query(self) -> dict[str, object]:
         """Return what the address has to say for these rows in this shape, from the start."""
-        said = self.model_dump(exclude={"after", "row"})
+        fields = self.model_dump(exclude={"after", "row"})
         return {
-            name: value for name, value in said.items() if value and (name, value) != ("size", _ROWS_A_PAGE)
+            name: value for name, value in fields.items() if value and (name, value) != ("size", _ROWS_A_PAGE)
         }
 
 
@@ -596,7 +596,7 @@ class ActiveFilter:
 
 def chips_of(asked: RowsQuery, job_id: JobId) -> list[ActiveFilter]:
     """Return the filters that are set, beside the verdict, which has tabs of its own."""
-    said = {
+    texts = {
         "status": asked.status.capitalize(),
         "result": result_name(asked.result),
         "domain": f"Domain: {asked.domain}",
@@ -604,7 +604,7 @@ def chips_of(asked: RowsQuery, job_id: JobId) -> list[ActiveFilter]:
         "q": f"{'Starts with' if asked.at == 'start' else 'Contains'}: {asked.q}",
     }
     return [
-        ActiveFilter(words, asked.but(job_id, name)) for name, words in said.items() if getattr(asked, name)
+        ActiveFilter(words, asked.but(job_id, name)) for name, words in texts.items() if getattr(asked, name)
     ]
 
 

@@ -142,15 +142,15 @@ async def what_if(request: Request, visitor: JobReader, job_id: JobId) -> HTMLRe
             if trouble.code != "no_results_yet":
                 raise
             error = trouble
-    shown = policy.as_json()
+    fields = policy.as_json()
     return render(
         request,
         "what_if.html",
         status=200,
         view=view,
         questions=_QUESTIONS,
-        filled=shown | ({name: asked[name] for name in shown if name in asked} if error else {}),
-        written=json.dumps(shown),
+        filled=fields | ({name: asked[name] for name in fields if name in asked} if error else {}),
+        written=json.dumps(fields),
         error=error,
         found=found,
         tiers=_CHOICES,

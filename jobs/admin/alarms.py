@@ -248,11 +248,11 @@ def _a_resolver_lies(installation: Installation) -> Iterator[str]:
 _BIG: Final = frozenset(row.key for row in PROVIDERS)
 
 
-def _providers_are_closed(said: str, installation: Installation) -> Iterator[str]:
+def _providers_are_closed(symptom: str, installation: Installation) -> Iterator[str]:
     """Large providers said so, and are left alone."""
     for one in installation.throttles or ():
-        if one.closed_s > 0 and one.provider in _BIG and said == (_REFUSES if one.refuses else _TOO_FAST):
-            yield f"{one.provider} {said}{_from(one.source)}: left alone for {_seconds(one.closed_s)}."
+        if one.closed_s > 0 and one.provider in _BIG and symptom == (_REFUSES if one.refuses else _TOO_FAST):
+            yield f"{one.provider} {symptom}{_from(one.source)}: left alone for {_seconds(one.closed_s)}."
 
 
 _REFUSES, _TOO_FAST = "refuses us", "said we are too fast"

@@ -702,8 +702,8 @@ def _ages(word: str, now: datetime) -> tuple[datetime | None, datetime | None]:
     if found is None:
         raise MailsiftError("bad_filter", "Write an age as <24h (younger) or >7d (older).")
     than, number, unit = found.groups()
-    moment = now - timedelta(**{_UNITS[unit]: int(number)})
-    return (moment, None) if than == "<" else (None, moment)
+    limit = now - timedelta(**{_UNITS[unit]: int(number)})
+    return (limit, None) if than == "<" else (None, limit)
 
 
 def provider_key(name: str) -> str:

@@ -496,10 +496,10 @@ def _backlog(stats: Snapshot) -> str:
 
 def _alarm(alarm: Alarm) -> list[RenderableType]:
     style = "bold red" if alarm.level is Level.CRITICAL else "yellow"
-    said = Text.assemble((f"{alarm.level.value}: ", style), alarm.text)
+    line = Text.assemble((f"{alarm.level.value}: ", style), alarm.text)
     if alarm.level is not Level.CRITICAL:
-        return [said]
-    return [said, Padding(Text(alarm.rule.action.replace("`", ""), style="dim"), (0, 0, 0, 2))]
+        return [line]
+    return [line, Padding(Text(alarm.rule.action.replace("`", ""), style="dim"), (0, 0, 0, 2))]
 
 
 def _state(state: str) -> Text:
