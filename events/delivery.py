@@ -141,10 +141,10 @@ async def record_attempt(
     if not written:
         _log.info("webhook.lease_lost")
     elif not has_moved:
-        await _heed(connection, endpoint, outcome, step.state, now)
+        await _update_health(connection, endpoint, outcome, step.state, now)
 
 
-async def _heed(
+async def _update_health(
     connection: Connection, endpoint: Row, outcome: AttemptOutcome, state: DeliveryState, now: float
 ) -> None:
     health = health_after(from_row(EndpointHealth, endpoint), outcome, state, now)

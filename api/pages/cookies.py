@@ -44,7 +44,7 @@ def read(request: Request, name: str) -> str:
     return value if value.isascii() and len(value) <= _LONGEST else ""
 
 
-def become(request: Request, name: str, value: str) -> None:
+def replace(request: Request, name: str, value: str) -> None:
     """Let `read` return from now on what the browser will send next."""
     request.cookies[name] = value
 

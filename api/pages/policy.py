@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from mailsift.api.pages.forms import Form, attempt, text
-from mailsift.api.pages.page import render, see
+from mailsift.api.pages.page import render, see_other
 from mailsift.api.pages.visitor import JobMember, JobReader, Member, Reader
 from mailsift.api.pages.words import TIER_COLOURS, TIER_NAMES
 from mailsift.api.parts import ApiParts, parts_of
@@ -72,7 +72,7 @@ async def put_policy(request: Request, visitor: Member, form: Form) -> Response:
         found = await parts.policies.get(visitor.account_id)
         return _page(request, found, typed=typed, error=_invalid(error))
     await parts.policies.put(visitor.account_id, wanted)
-    return see("/outcomes/policy", "Policy saved. It applies to jobs you start from now on.")
+    return see_other("/outcomes/policy", "Policy saved. It applies to jobs you start from now on.")
 
 
 def _policy_of(typed: Mapping[str, str]) -> AccountPolicy:

@@ -322,9 +322,9 @@ def _store_is_away(installation: Installation) -> Iterator[str]:
 
 def _chunks_fail(stats: Snapshot) -> Iterator[str]:
     """Open chunks were tried again and again; those that are done are no news."""
-    if stats.troubled:
-        one = stats.troubled == 1
-        yield f"{stats.troubled:,} open {'chunk was' if one else 'chunks were'} tried more than twice."
+    if stats.failing_chunks:
+        one = stats.failing_chunks == 1
+        yield f"{stats.failing_chunks:,} open {'chunk was' if one else 'chunks were'} tried more than twice."
 
 
 _EXPIRY_SHARE: Final = 0.01

@@ -551,7 +551,7 @@ def _overview_shape(overview: Overview) -> dict[str, Any]:
             "pending": stats.outbox.pending,
             "oldest_due_s": round(stats.outbox.oldest_due_s, 1),
         },
-        "troubled_chunks": stats.troubled,
+        "troubled_chunks": stats.failing_chunks,
         "alarms": _alarm_shapes(overview.alarms),
     }
 
