@@ -61,9 +61,9 @@ def _steps_left(row: StepsRow | None) -> FirstSteps:
 
 def sample_list() -> bytes:
     """Return a list with every result that mode deep knows; its addresses are those of test mode."""
-    shown = [(result.value, email) for result, email in ADDRESSES.items() if result not in _NOT_DEEP]
-    shown += [(Result.DELIVERABLE.value, f"{local}@{DOMAIN}") for local in _MORE]
-    named = (f"{name},{email},{result}" for name, (result, email) in zip(cycle(_PEOPLE), shown, strict=False))
+    rows = [(result.value, email) for result, email in ADDRESSES.items() if result not in _NOT_DEEP]
+    rows += [(Result.DELIVERABLE.value, f"{local}@{DOMAIN}") for local in _MORE]
+    named = (f"{name},{email},{result}" for name, (result, email) in zip(cycle(_PEOPLE), rows, strict=False))
     return "\n".join(("name,email,what it shows", *named, "")).encode()
 
 

@@ -23,7 +23,7 @@ from mailsift.jobs.views import AccountId
 from mailsift.pipeline.background import guarded
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.wording import shown
+from mailsift.pipeline.wording import visible_name
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.rate_limit import RateLimit
 from mailsift.storage.sql import accounts, keys
@@ -179,7 +179,7 @@ class KeyService:
         if kind.public != bool(origins):
             raise MailsiftError("bad_origin", "A public key needs at least one origin; other keys have none.")
         may, where = _checked_scopes(kind, scopes), checked_origins(origins)
-        new = KeyTerms(shown(name), may, lifetime, where)
+        new = KeyTerms(visible_name(name), may, lifetime, where)
         async with self.database.begin() as connection:
             owner = await accounts.ensure_test_account(connection, account_id) if kind.test else account_id
             minted = await self._mint(connection, owner, kind, new)
@@ -205,7 +205,7 @@ class KeyService:
         if not origins:
             raise MailsiftError("bad_origin", "A public key needs at least one origin.")
         kind = KeyKind(caller.test, public=True)
-        new = KeyTerms(shown(name), (), 0.0, checked_origins(origins), checks_per_minute)
+        new = KeyTerms(visible_name(name), (), 0.0, checked_origins(origins), checks_per_minute)
         async with self.database.begin() as connection:
             await accounts.get(connection, caller.account_id, lock=True)
             if len(await keys.public_keys(connection, caller.account_id)) >= _MOST_PUBLIC:
@@ -244,7 +244,7 @@ class KeyService:
             row = await keys.change_public(
                 connection,
                 key_id,
-                name=shown(wanted.name),
+                name=visible_name(wanted.name),
                 origins=checked_origins(wanted.origins),
                 checks_per_minute=wanted.checks_per_minute,
             )
@@ -356,8 +356,8 @@ class KeyService:
         self, connection: Connection, account_id: UUID, kind: KeyKind, terms: KeyTerms
     ) -> MintedKey:
         secret, pepper = new_key(self.choose, kind), self.peppers[0]
-        digest, shown = hashed(secret, pepper), hint(secret)
-        row = await keys.insert(connection, account_id, terms, digest=digest, pepper_id=pepper.id, hint=shown)
+        digest, ends = hashed(secret, pepper), hint(secret)
+        row = await keys.insert(connection, account_id, terms, digest=digest, pepper_id=pepper.id, hint=ends)
         return MintedKey(secret, row)
 
     def _cache_key(self, secret: str) -> bytes:

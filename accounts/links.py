@@ -93,7 +93,7 @@ class Links:
     async def first_owner(self) -> str | None:
         """Return the secret of a link for the first person; None when there are people already."""
         async with self.database.begin() as connection:
-            if await people.anybody(connection):
+            if await people.any_exist(connection):
                 return None
             offer = LinkTerms(LinkKind.FIRST_OWNER, Role.OWNER, COMMAND_LINE, operator=True)
             return await self._make(connection, offer)
@@ -196,7 +196,7 @@ class Links:
         async with self.database.begin() as connection:
             await people.lock_people(connection)  # there may be two such links
             link = await self._use(connection, secret, LinkKind.FIRST_OWNER)
-            if await people.anybody(connection):
+            if await people.any_exist(connection):
                 raise _gone()
             person_id = await self._add(connection, link, email, hashed)
             account_id = await accounts.ensure_account(connection, account)

@@ -101,9 +101,9 @@ class Members:
         """
         await self._database.run(_remove_person, email, actor=actor)
 
-    async def everybody(self) -> Sequence[dict[str, Any]]:
+    async def list_all(self) -> Sequence[dict[str, Any]]:
         """Return every membership: email, account, role, operator, created_at, last_sign_in."""
-        return [dict(row) for row in await self._database.run(people.everybody)]
+        return [dict(row) for row in await self._database.run(people.list_all)]
 
     async def retention(self, account_id: UUID) -> float:
         """Return how many seconds jobs of the account are kept that say nothing of it; 0 = for ever."""

@@ -193,7 +193,7 @@ async def _job(call: ToolCall, wanted: _Job) -> dict[str, Any]:
 
 async def _job_with_rows(call: ToolCall, view: JobView, wanted: _Job) -> dict[str, Any]:
     """Return a job, and when it is completed some of its rows to who may read them."""
-    shown = job_response(view, call.parts.clock()).model_dump(mode="json")
+    job = job_response(view, call.parts.clock()).model_dump(mode="json")
     rows: list[dict[str, Any]] = []
     matches, following = 0, ""
     if view.state is JobState.COMPLETED and Scope.JOBS_READ.value in call.caller.scopes:
@@ -205,7 +205,7 @@ async def _job_with_rows(call: ToolCall, view: JobView, wanted: _Job) -> dict[st
         )
         rows = [{"row": one.row + 1, "email": one.address} | one.verdict for one in page.rows]
         matches, following = page.matches, "" if page.next is None else str(page.next)
-    return {"job": shown, "rows": rows, "matches": matches, "next_cursor": following}
+    return {"job": job, "rows": rows, "matches": matches, "next_cursor": following}
 
 
 TOOLS: Final[Mapping[str, ToolRow]] = {

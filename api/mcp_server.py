@@ -122,12 +122,12 @@ async def answer_messages(
 ) -> None:
     """Let a server answer messages, and answer for it what is none, until all of them are answered."""
     to_server, asked = create_memory_object_stream[SessionMessage | Exception]()
-    told, from_server = create_memory_object_stream[SessionMessage]()
+    answered, from_server = create_memory_object_stream[SessionMessage]()
     between = _Between(answers)
     async with asyncio.TaskGroup() as group:
         group.create_task(between.take(messages, to_server))
         group.create_task(between.give(from_server))
-        await server.run(asked, told, server.create_initialization_options())
+        await server.run(asked, answered, server.create_initialization_options())
 
 
 class _Between:

@@ -53,9 +53,9 @@ class Envelope(BaseModel):
 @app.post("/v1/email/single-validate")
 async def echo(wanted: Asked) -> Envelope:
     """Answer with the address."""
-    told: dict[str, Any] = dict.fromkeys(list(Verdict.model_fields)[:7], False)
+    flags: dict[str, Any] = dict.fromkeys(list(Verdict.model_fields)[:7], False)
     verdict = Verdict(
-        **told, reason=REASON, result=wanted.email, suggestion="", score=60, smtp_code=0, status="valid"
+        **flags, reason=REASON, result=wanted.email, suggestion="", score=60, smtp_code=0, status="valid"
     )
     return Envelope(data=verdict, message="The address was validated.", status=200)
 

@@ -211,7 +211,7 @@ def _tell_growth(rows: int, done: Run) -> None:
     print(f"{line}, peak {done.peak_mib:.0f} MiB")
 
 
-def tell(found: Compared) -> None:
+def report(found: Compared) -> None:
     """Print the medians of all and how many times longer the others took."""
     seconds, peak = found.of_ours(lambda run: run.seconds), found.of_ours(lambda run: run.peak_mib)
     cpu = found.of_ours(lambda run: sum(run.cpu.values()))
@@ -269,11 +269,11 @@ def main() -> None:
             print_table([medium(folder, chosen.rows, chosen.rounds), deep(folder, 20_000, 20, chosen.rounds)])
             return
         if chosen.only in {None, "medium"}:
-            tell(medium(folder, chosen.rows, chosen.rounds))
+            report(medium(folder, chosen.rows, chosen.rounds))
         if chosen.only in {None, "deep"}:
-            tell(deep(folder, 20_000, 20, chosen.rounds))
+            report(deep(folder, 20_000, 20, chosen.rounds))
         if chosen.only in {None, "apart"}:
-            tell(apart(folder, 200, 400, chosen.rounds))
+            report(apart(folder, 200, 400, chosen.rounds))
         if chosen.only in {None, "growth"}:
             growth(folder, [10_000, 100_000, 1_000_000], "medium")
         if chosen.only == "domains":

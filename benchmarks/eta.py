@@ -60,7 +60,7 @@ def overrides(speed: float) -> str:
 
 async def follow(settings: Settings, worker: LocalWorker, source: Path) -> tuple[list[Prediction], float]:
     """Run the list; return what was said on the way, and how long it took."""
-    said: list[Prediction] = []
+    predictions: list[Prediction] = []
     async with open_service(settings) as service:
         account = await service.account("benchmark")
         started = time.perf_counter()
@@ -69,17 +69,17 @@ async def follow(settings: Settings, worker: LocalWorker, source: Path) -> tuple
             view = await service.get(account, job_id)
             at, seen = time.perf_counter() - started, JobSnapshot(view, system_clock())
             if view.finished_at is not None:
-                return said, at
-            if len(said) < len(MARKS) and seen.percent >= MARKS[len(said)]:
-                said.append(Prediction(seen.percent, at, seen.eta_seconds, seen.eta_reason))
+                return predictions, at
+            if len(predictions) < len(MARKS) and seen.percent >= MARKS[len(predictions)]:
+                predictions.append(Prediction(seen.percent, at, seen.eta_seconds, seen.eta_reason))
             worker.ensure()
             await asyncio.sleep(0.2)
 
 
-def show(said: Sequence[Prediction], took: float) -> None:
+def show(predictions: Sequence[Prediction], took: float) -> None:
     """Print a line for each prediction, and what the average rate so far would have said."""
     print(f"{'done':>6} {'after':>8} {'said':>8} {'truth':>8} {'off':>7} {'average':>8}   what decides")
-    for one in said:
+    for one in predictions:
         truth = took - one.at
         average = one.at * (100 - one.percent) / one.percent
         text = "nobody" if one.seconds is None else f"{one.seconds:.0f} s"
@@ -108,12 +108,12 @@ def main() -> None:
             surrounded(environment),
             working(Settings.from_env()) as (settings, worker),
         ):
-            said, took = uvloop.run(follow(settings, worker, source))
+            predictions, took = uvloop.run(follow(settings, worker, source))
     load = os.getloadavg()[0]
     print(
         f"{chosen.rows:,} rows, {domains:,} domains, rates x {chosen.speed:g}: {took:.0f} s, load {load:.1f}"
     )
-    show(said, took)
+    show(predictions, took)
 
 
 if __name__ == "__main__":

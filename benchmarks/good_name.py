@@ -126,9 +126,9 @@ def show_pace(rows: int) -> None:
         source = Path(folder) / "list.csv"
         truth = write_list(SandboxWorld(seed=SEED, domains=50), source, rows=rows + rows // 4)
         with truth.open(encoding="utf-8", newline="") as file:
-            told = [row["email"] for row in csv.DictReader(file) if row["deep_result"] != "dns_unavailable"]
+            emails = [row["email"] for row in csv.DictReader(file) if row["deep_result"] != "dns_unavailable"]
         with source.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([["email"], *([email] for email in told[:rows])])
+            csv.writer(file).writerows([["email"], *([email] for email in emails[:rows])])
         for name in ("a new source", "an established one"):
             with SandboxProcess(seed=SEED, domains=50) as sandbox, fresh(sandbox) as settings:
                 if name != "a new source":

@@ -51,10 +51,10 @@ def judged(lighthouse: str, url: str, session: str) -> dict[str, Any]:
         stdout=subprocess.PIPE,
         check=True,
     )
-    told: dict[str, Any] = json.loads(done.stdout)
-    if told["finalDisplayedUrl"] != url:
-        raise RuntimeError(f"{url} led to {told['finalDisplayedUrl']}")
-    return told
+    report: dict[str, Any] = json.loads(done.stdout)
+    if report["finalDisplayedUrl"] != url:
+        raise RuntimeError(f"{url} led to {report['finalDisplayedUrl']}")
+    return report
 
 
 def scores(report: dict[str, Any]) -> list[int]:

@@ -62,13 +62,13 @@ def seen_replies(_start: int, count: int) -> list[SmtpReply]:
     return new_replies(0, len(_WORDS)) * (count // len(_WORDS))
 
 
-def rate(heard: Sequence[SmtpReply]) -> float:
+def rate(replies: Sequence[SmtpReply]) -> float:
     """Return replies read and redacted a CPU second."""
     started = time.process_time()
-    for reply in heard:
+    for reply in replies:
         classify(reply, own=_OWN)
         redact(reply.text, own=_OWN)
-    return len(heard) / (time.process_time() - started)
+    return len(replies) / (time.process_time() - started)
 
 
 _KINDS: dict[str, tuple[Callable[[int, int], list[SmtpReply]], int]] = {

@@ -167,13 +167,13 @@ def main() -> None:
     parser.add_argument(
         "--sample", type=_AT_LEAST_ONE, default=100_000, help="rows of --measure; a fifth in deep"
     )
-    told = parser.parse_args()
-    if told.measure:
-        for mode, rows in (("medium", told.sample), ("deep", told.sample // 5)):
+    args = parser.parse_args()
+    if args.measure:
+        for mode, rows in (("medium", args.sample), ("deep", args.sample // 5)):
             unit = measure_unit(mode, rows)
             print(f'    "{mode}": Unit({json.dumps(dict(unit.cpu_us))}, {unit.blob_bytes}),', flush=True)
         return
-    question = Question(told.rows, told.mix, told.domains, told.known, told.sources, told.cores)
+    question = Question(args.rows, args.mix, args.domains, args.known, args.sources, args.cores)
     print("\n".join(plan(question, MEASURED, Providers.load())))
 
 

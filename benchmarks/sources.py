@@ -77,8 +77,8 @@ def run(addresses: Sequence[str], source: Path, rate: float) -> float:
         rows = Path(folder) / "overrides.toml"
         rows.write_text(overrides(rate))
         values = {name.removeprefix("MAILSIFT_").lower(): value for name, value in sandbox.env.items()}
-        told = Settings(home=Path(folder) / "home", overrides=rows, helo_name="bench.sandbox.test", **values)  # type: ignore[arg-type]
-        with installation(told) as settings, workers(settings, addresses):
+        base = Settings(home=Path(folder) / "home", overrides=rows, helo_name="bench.sandbox.test", **values)  # type: ignore[arg-type]
+        with installation(base) as settings, workers(settings, addresses):
             return uvloop.run(time_list(settings, source, set(addresses), len(addresses)))
 
 

@@ -102,8 +102,8 @@ def run(count: int, source: Path, world: dict[str, Any]) -> Run:
         with network(2) as net, servers(net.host, folder) as shared:
             os.environ.update(shared.store)  # noqa: TID251 - how the blob store is told of its bucket
             part = Network(net.host, net.namespaces[:count])
-            told = {"worker_processes": 1, "chunk_slots": SLOTS, "overrides": OVERRIDES}
-            with sides(part, shared, folder, world=world, **told) as machines:
+            options = {"worker_processes": 1, "chunk_slots": SLOTS, "overrides": OVERRIDES}
+            with sides(part, shared, folder, world=world, **options) as machines:
                 for machine in machines:
                     machine.start()
                 return asyncio.run(time_job(machines, source, warm))

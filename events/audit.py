@@ -116,8 +116,8 @@ class AuditLine:
     @property
     def sentence(self) -> str:
         """All of it but when."""
-        said = f"{self.actor} {self.words} {self.subject}".rstrip()
-        return f"{said} ({self.particulars})" if self.particulars else said
+        words = f"{self.actor} {self.words} {self.subject}".rstrip()
+        return f"{words} ({self.particulars})" if self.particulars else words
 
 
 def audit_line(row: AuditRow) -> AuditLine:

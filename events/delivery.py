@@ -126,8 +126,8 @@ async def record_attempt(
     if endpoint is None:
         return
     has_moved = endpoint["url"] != claimed.url
-    heard = AttemptOutcome(outcome.error) if has_moved else outcome
-    step = next_step(claimed.round + 1, heard, now, random)
+    outcome_here = AttemptOutcome(outcome.error) if has_moved else outcome
+    step = next_step(claimed.round + 1, outcome_here, now, random)
     state, again = step.state, step.at
     if state is DeliveryState.PENDING and not endpoint["enabled"]:
         state, again = DeliveryState.SKIPPED, None
@@ -141,10 +141,10 @@ async def record_attempt(
     if not written:
         _log.info("webhook.lease_lost")
     elif not has_moved:
-        await _heed(connection, endpoint, outcome, step.state, now)
+        await _update_health(connection, endpoint, outcome, step.state, now)
 
 
-async def _heed(
+async def _update_health(
     connection: Connection, endpoint: Row, outcome: AttemptOutcome, state: DeliveryState, now: float
 ) -> None:
     health = health_after(from_row(EndpointHealth, endpoint), outcome, state, now)

@@ -344,9 +344,9 @@ class WebhookService:
             count = await deliveries.redeliver_failed(connection, endpoint_id, since=since, now=now)
             if also_unqueued:
                 count += await deliveries.add_missed(connection, endpoint_id, since=since, now=now)
-            said = f"{since:%Y-%m-%d %H:%M} UTC"
+            since_text = f"{since:%Y-%m-%d %H:%M} UTC"
             await audit.record_change(
-                connection, account_id, "webhook.redeliver_failed", row["url"], since=said, events=count
+                connection, account_id, "webhook.redeliver_failed", row["url"], since=since_text, events=count
             )
         await self.wake(min(count, 1))
         return count

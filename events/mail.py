@@ -106,8 +106,8 @@ class Mailer:
             if self._relay.user:
                 smtp.login(self._relay.user, self._relay.password)
             smtp.ehlo_or_helo_if_needed()
-            told = message if smtp.has_extn("smtputf8") else _to_ascii_alone(message)
-            smtp.send_message(told, to_addrs=[_in_envelope(one) for one in told["To"].addresses])
+            encoded = message if smtp.has_extn("smtputf8") else _to_ascii_alone(message)
+            smtp.send_message(encoded, to_addrs=[_in_envelope(one) for one in encoded["To"].addresses])
         finally:
             _leave(smtp)
 
@@ -170,5 +170,5 @@ def _in_envelope(recipient: Address) -> str:
     """Return an address as RCPT has it; the library leaves out quotes that are there for dots alone."""
     local = recipient.username
     dots = local.startswith(".") or local.endswith(".") or ".." in local  # RFC 5321 section 4.1.2, Dot-string
-    said = recipient.addr_spec
-    return f'"{local}"@{recipient.domain}' if dots and not said.startswith('"') else said
+    plain = recipient.addr_spec
+    return f'"{local}"@{recipient.domain}' if dots and not plain.startswith('"') else plain

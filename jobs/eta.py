@@ -256,12 +256,12 @@ def _in_time(other: QueuedAhead, batches: Sequence[Batch], end: float) -> Queued
     return replace(other, recipients=other.recipients + late, later=())
 
 
-def _left(batches: Sequence[Batch], moment: float, end: float) -> float:
+def _left(batches: Sequence[Batch], at_s: float, end: float) -> float:
     """Return how many recipients will be left at a moment of batches whose last is asked for at `end`."""
-    if moment >= end or math.isinf(end):
+    if at_s >= end or math.isinf(end):
         return 0.0
     return sum(
-        batch.recipients * (1.0 if batch.last_s >= moment else (end - moment) / (end - batch.last_s))
+        batch.recipients * (1.0 if batch.last_s >= at_s else (end - at_s) / (end - batch.last_s))
         for batch in batches
     )
 

@@ -96,9 +96,9 @@ class Forecasts:
         seconds = [math.inf if left.seconds is None else left.seconds for left in found]
         return found[seconds.index(max(seconds))] if found else TimeLeft(0.0)
 
-    def seconds_until(self, moment: datetime | None) -> float:
+    def seconds_until(self, at: datetime | None) -> float:
         """Return how long it is until then, as until the deadline of a job; infinite where there is none."""
-        return moment.timestamp() - self._fleet.clock() if moment else math.inf
+        return at.timestamp() - self._fleet.clock() if at else math.inf
 
     def _given_back_s(self, row: Row) -> float:
         """Return for how long nobody may take the reading or the finish of a job that was given back."""

@@ -39,7 +39,7 @@ from mailsift.jobs.views import (
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
-from mailsift.pipeline.wording import shown
+from mailsift.pipeline.wording import visible_name
 from mailsift.pipeline.zones import is_zone, zone_named
 from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row, from_row
@@ -387,7 +387,7 @@ async def _owned(connection: Connection, account_id: UUID, schedule_id: UUID, *,
 
 def _columns(spec: ScheduleSpec) -> dict[str, Any]:
     """Return what a schedule's row says of what it does, but for the options and the slot that is next."""
-    columns = asdict(replace(spec, name=shown(spec.name), options=None))
+    columns = asdict(replace(spec, name=visible_name(spec.name), options=None))
     return {name: value for name, value in columns.items() if name != "options"}
 
 
@@ -764,9 +764,9 @@ def fires(cron: str, zone: str, *, after: datetime) -> Iterator[datetime]:
     """
     _check_zone(zone)
     for slot in CronSim(cron, after.astimezone(zone_named(zone))):
-        moment = slot.astimezone(UTC)
-        if moment > after:  # within an hour that is repeated, cronsim begins with its first pass
-            yield moment
+        due = slot.astimezone(UTC)
+        if due > after:  # within an hour that is repeated, cronsim begins with its first pass
+            yield due
 
 
 _ORDINALS: Final = {"second": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8}

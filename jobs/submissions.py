@@ -206,7 +206,7 @@ def _as_before(request: Request, known: KnownRequest) -> Submitted:
 
 def _fingerprint(new: NewJob, places: str) -> str:
     # Sealed places look different each time, so their digest stands for them.
-    said, unset = {**new.options, "places": places}, dump_options(JobOptions())
-    told = {name: value for name, value in said.items() if name in _FIRST_OPTIONS or value != unset.get(name)}
-    same = json.dumps([new.source_sha256, told], sort_keys=True)
+    given, unset = {**new.options, "places": places}, dump_options(JobOptions())
+    kept = {name: one for name, one in given.items() if name in _FIRST_OPTIONS or one != unset.get(name)}
+    same = json.dumps([new.source_sha256, kept], sort_keys=True)
     return hashlib.sha256(same.encode()).hexdigest()

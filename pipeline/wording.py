@@ -15,7 +15,7 @@ def _plural(noun: str) -> str:
     return f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
-def shown(text: str) -> str:
+def visible_name(text: str) -> str:
     """Return what somebody typed as a name without spaces around it, "" where nothing of it is to be seen."""
     return text.strip() if any(map(_is_visible, text)) else ""
 

@@ -142,16 +142,16 @@ class Deliveries:
     def _bounce_text(self, recipient: RcptCommand) -> str:
         box = self._world.mailbox(recipient.local, recipient.domain)
         words = WORDINGS[recipient.host.policy.mta].of(Mailbox.MISSING if box is Mailbox.EXISTS else box)
-        said = words.format(address=recipient.address, client=recipient.client, host="", token="0")  # noqa: S106 - a server's number
+        reply = words.format(address=recipient.address, client=recipient.client, host="", token="0")  # noqa: S106 - a server's number
         late = _draw(self._world, recipient.address, 2)
-        return self._status(recipient, "failed", said, days=late * _DELAYED_DAYS)
+        return self._status(recipient, "failed", reply, days=late * _DELAYED_DAYS)
 
     def _delayed(self, recipient: RcptCommand) -> str:
         return self._status(recipient, "delayed", "451 4.4.1 connection timed out", days=0)
 
-    def _status(self, recipient: RcptCommand, action: str, said: str, *, days: int) -> str:
+    def _status(self, recipient: RcptCommand, action: str, reply: str, *, days: int) -> str:
         """Return a delivery status notification (RFC 3464, and RFC 6533 for who needs SMTPUTF8)."""
-        one_line = " ".join(said.split())
+        one_line = " ".join(reply.split())
         codes = [word for word in one_line.replace("(#", " ").replace(")", " ").split() if word[1:2] == "."]
         values = {
             "action": action,

@@ -157,13 +157,13 @@ class Database:
                 if last := _before_commit.get():
                     await last(connection)
         except ProgrammingError as error:
-            if (told := not_ready(error)) is None:
+            if (translated := not_ready(error)) is None:
                 raise
-            raise told from error
+            raise translated from error
         except DBAPIError as error:
-            if (told := _outage(error) or _account_gone(error)) is None:
+            if (translated := _outage(error) or _account_gone(error)) is None:
                 raise
-            raise told from error
+            raise translated from error
         finally:
             await connection.close()
 
@@ -449,8 +449,8 @@ def sentence_of(error: MailsiftError) -> str:
 
     Customers are not told: it names roles, databases and hosts. It never names a password.
     """
-    said, *_ = str(getattr(error.__cause__, "orig", "")).partition("\n")
-    return f"No connection to PostgreSQL: {_LOUD.sub('', said)}." if said else error.message
+    cause, *_ = str(getattr(error.__cause__, "orig", "")).partition("\n")
+    return f"No connection to PostgreSQL: {_LOUD.sub('', cause)}." if cause else error.message
 
 
 _LOUD: Final = re.compile(r"^connection (?:failed|is bad): |\.$")

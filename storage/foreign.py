@@ -335,8 +335,8 @@ async def write_table(
 async def _connect(
     url: str, credentials: Mapping[str, str], loaders: AdaptersMap | None = None
 ) -> AsyncConnection[Any]:
-    said = {**_ALIVE, **credentials, "client_encoding": _ENCODING}
-    info = make_conninfo(url, connect_timeout=_CONNECT_SECONDS, **said)
+    options = {**_ALIVE, **credentials, "client_encoding": _ENCODING}
+    info = make_conninfo(url, connect_timeout=_CONNECT_SECONDS, **options)
     try:
         return await AsyncConnection.connect(info, context=loaders)
     except psycopg.OperationalError as error:

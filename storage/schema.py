@@ -70,8 +70,8 @@ def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> 
         except DBAPIError as error:
             state = getattr(error.orig, "sqlstate", None)
             if state in _REFUSALS:
-                said, *_ = str(error.orig).partition("\n")
-                reason = f"{said}. Its role must own what is there, and be allowed to change it."
+                message, *_ = str(error.orig).partition("\n")
+                reason = f"{message}. Its role must own what is there, and be allowed to change it."
                 raise MailsiftError("database_refused", f"PostgreSQL says: {reason}") from error
             if error.connection_invalidated:
                 raise unavailable() from error

@@ -60,8 +60,8 @@ def error_shape(opened: Sequence[VendorDoor]) -> ErrorPage:
         door = next((one for one in opened if _has(one, path)), None)
         if door is None:
             return None
-        shown = door.show(path, error, status)
+        vendor_error = door.show(path, error, status)
         kept = {name: value for name, value in headers.items() if name != "WWW-Authenticate"}
-        return JSONResponse(shown.content, shown.status, kept)
+        return JSONResponse(vendor_error.content, vendor_error.status, kept)
 
     return shape

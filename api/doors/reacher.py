@@ -152,9 +152,9 @@ def _as_json(rows: Sequence[entry.JudgedRow]) -> Response:
 
 def _as_csv(rows: Sequence[entry.JudgedRow]) -> Response:
     """Write what JSON has, each value under its way there: `syntax.domain`."""
-    told = [dict(_flat(shape(row.email, row.verdict))) for row in rows]
-    names = list(map(list, told[:1]))
-    return Response(csv_lines([*names, *(list(one.values()) for one in told)]), media_type="text/csv")
+    records = [dict(_flat(shape(row.email, row.verdict))) for row in rows]
+    names = list(map(list, records[:1]))
+    return Response(csv_lines([*names, *(list(one.values()) for one in records)]), media_type="text/csv")
 
 
 def _flat(fields: Mapping[str, Any], way: str = "") -> Iterator[tuple[str, str]]:

@@ -332,8 +332,8 @@ def _first_cause(field_errors: Sequence[Mapping[str, Any]]) -> str:
     field = f"`{'.'.join(map(str, names))}` in the {where}" if names else f"The {where}"
     cause = field_errors[0]["msg"].removeprefix("Value error, ").rstrip(".")
     others = f" (and {len(field_errors) - 1} more in `errors`)" if len(field_errors) > 1 else ""
-    said = f"{field}: {cause}{others}"
-    return said if said.endswith("?") else f"{said}."
+    sentence = f"{field}: {cause}{others}"
+    return sentence if sentence.endswith("?") else f"{sentence}."
 
 
 def _plain(cause: str) -> str:

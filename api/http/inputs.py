@@ -87,8 +87,8 @@ class RequestModel(BaseModel):
 
     def given(self, *, nullable: str) -> dict[str, Any]:
         """Return what to change: a null changes nothing but this member, which it takes away."""
-        said = {name: getattr(self, name) for name in self.model_fields_set}
-        return {name: value for name, value in said.items() if value is not None or name == nullable}
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return {name: value for name, value in given.items() if value is not None or name == nullable}
 
 
 class _StrictRequest(Request):

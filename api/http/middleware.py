@@ -191,9 +191,9 @@ class _Exchange:
 
     def _refused_headers(self) -> MailsiftError | None:
         names = [name for name, _ in self._scope["headers"]]
-        for name, shown in _ONCE.items():
+        for name, title in _ONCE.items():
             if names.count(name) > 1:
-                return MailsiftError("bad_request", f"Send only one {shown} header.")
+                return MailsiftError("bad_request", f"Send only one {title} header.")
         if names.count(b"host") != 1 and self._scope["http_version"] != "1.0":  # RFC 9112, section 3.2
             return MailsiftError("bad_request", "A request must have exactly one Host header.")
         if self._headers.get(b"content-encoding", "identity").lower() != "identity":
@@ -234,8 +234,8 @@ class _Exchange:
 
     async def answer(self, error: MailsiftError) -> None:
         """Send an error."""
-        told = error_response(Request(self._scope), error, headers=error_headers(error))
-        await told(self._scope, self._receive, self._mark)
+        response = error_response(Request(self._scope), error, headers=error_headers(error))
+        await response(self._scope, self._receive, self._mark)
 
     def log(self, span: Span, log: structlog.typing.FilteringBoundLogger) -> None:
         """Count it, and write the access log: never a query string, which may hold an address."""

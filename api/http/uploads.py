@@ -375,8 +375,8 @@ def _form_list(items: Sequence[tuple[str, str | UploadFile]], request: Request) 
         raise RequestValidationError(twice)
     files = [value for name, value in items if isinstance(value, UploadFile) and name == "file"]
     if len(files) != 1:
-        said = "Came as a text: a file has a filename" if "file" in dict(texts) else "Field required"
-        missing = {"loc": ("body", "file"), "msg": said, "type": "missing", "input": None}
+        message = "Came as a text: a file has a filename" if "file" in dict(texts) else "Field required"
+        missing = {"loc": ("body", "file"), "msg": message, "type": "missing", "input": None}
         raise RequestValidationError([missing])
     given = _checked_options({**dict(request.query_params), **dict(texts)}, "body")
     name = printable_name(files[0].filename or "")

@@ -26,7 +26,7 @@ from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import Form, attempt, choice, id_from, mendable, secret_text, text
 from mailsift.api.pages.jobs import DayRange
-from mailsift.api.pages.page import HEADERS, LONGEST_GOAL, inside, our_address, render, see, with_query
+from mailsift.api.pages.page import HEADERS, LONGEST_GOAL, inside, our_address, render, see_other, with_query
 from mailsift.api.pages.sign_in import let_in
 from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.parts import parts_of
@@ -251,7 +251,7 @@ async def confirm_code(request: Request, visitor: Reader, form: Form) -> Respons
         )
     except MailsiftError as error:
         return await _profile_page(request, visitor, code_error=error)
-    cookies.become(request, cookies.SESSION, secret)  # what the forms of this page belong to
+    cookies.replace(request, cookies.SESSION, secret)  # what the forms of this page belong to
     response = render(request, "you_codes.html", codes=codes)
     cookies.put(response, cookies.SESSION, secret, seconds=int(SESSION_LIFETIME.total_seconds()))
     return response
@@ -265,7 +265,7 @@ async def code_off(request: Request, visitor: Reader, form: Form) -> Response:
         await sessions.turn_factor_off(visitor, text(form, "code", most=100), client=client_of(request))
     except MailsiftError as error:
         return await _profile_page(request, visitor, code_error=error)
-    return see("/account/you", "Your sign-in asks for no code any more.")
+    return see_other("/account/you", "Your sign-in asks for no code any more.")
 
 
 @router.post("/you/mail")
@@ -273,7 +273,7 @@ async def choose_mail(request: Request, visitor: Reader, form: Form) -> Response
     """Choose what about jobs the visitor gets mail of."""
     chosen = [kind for kind in JobMailKind if kind.value in form.getlist("mail")]
     await parts_of(request).people.members.choose_mail(visitor, chosen)
-    return see("/account/you", "Your choice is kept." if chosen else "You get no mail about jobs.")
+    return see_other("/account/you", "Your choice is kept." if chosen else "You get no mail about jobs.")
 
 
 @router.post("/you/zone")
@@ -297,7 +297,7 @@ def _enrol(request: Request, enrolment: Enrolment) -> Response:
 async def sign_out_everywhere(request: Request, visitor: Reader, _form: Form) -> Response:
     """End every session, this one too."""
     await parts_of(request).people.sessions.sign_out_everywhere(visitor)
-    response = see("/login", "You are signed out everywhere.")
+    response = see_other("/login", "You are signed out everywhere.")
     cookies.drop(response, cookies.SESSION)
     return response
 
@@ -308,7 +308,7 @@ async def switch(request: Request, visitor: Reader, form: Form) -> Response:
     account_id = id_from(text(form, "account"), "account_not_found", "There is no such account.")
     secret = cookies.read(request, cookies.SESSION)
     await parts_of(request).people.sessions.choose_account(visitor, secret, account_id)
-    return see("/")
+    return see_other("/")
 
 
 async def _profile_page(
@@ -352,7 +352,7 @@ async def erase(request: Request, visitor: Owner, form: Form) -> Response:
     receipt = await parts_of(request).holdings.erase(
         visitor.account_id, what, person_id=visitor.user_id, actor=visitor.email
     )
-    return see("/account/data#receipts", f"It is erased. The receipt has the number {receipt}.")
+    return see_other("/account/data#receipts", f"It is erased. The receipt has the number {receipt}.")
 
 
 @router.get("/data/receipts/{receipt_id:uuid}.json")

@@ -44,7 +44,7 @@ def read(request: Request, name: str) -> str:
     return value if value.isascii() and len(value) <= _LONGEST else ""
 
 
-def become(request: Request, name: str, value: str) -> None:
+def replace(request: Request, name: str, value: str) -> None:
     """Let `read` return from now on what the browser will send next."""
     request.cookies[name] = value
 
@@ -53,7 +53,7 @@ def csrf_token(secret: str, account: object = "") -> str:
     """Return the token that forms of this session, or of this anonymous browser, carry in this account."""
     key = secret.encode()
     session, place = (
-        hmac.new(key, said.encode(), hashlib.sha256).hexdigest() for said in ("form", f"form {account}")
+        hmac.new(key, purpose.encode(), hashlib.sha256).hexdigest() for purpose in ("form", f"form {account}")
     )
     return session[:_SESSION_LETTERS] + place[:_ACCOUNT_LETTERS]
 

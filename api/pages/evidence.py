@@ -63,7 +63,7 @@ class Section:
     """One step: what came of it in a sentence, the facts, and what a server said, word for word."""
 
     title: str
-    said: str
+    sentence: str
     facts: tuple[Fact, ...]
     quote: str = ""
 
@@ -144,11 +144,11 @@ def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any], judged: st
     if mailbox := evidence["mailbox"]:
         sent = mailbox["stage"] == OUTCOME_STAGE
         facts_of = _outcome if sent else _mailbox
-        said = "" if sent else _mailbox_said(mailbox)
-        found.append(Section("Mailbox", said, tuple(facts_of(mailbox)), mailbox["text"]))
+        sentence = "" if sent else _mailbox_said(mailbox)
+        found.append(Section("Mailbox", sentence, tuple(facts_of(mailbox)), mailbox["text"]))
     if probe := evidence["catch_all"]:
-        said = f"A mailbox that cannot exist was asked about, too: {_CATCH_ALL[probe['catch_all']]}."
-        found.append(Section("Random mailbox", said, tuple(_probe(probe)), probe["text"]))
+        sentence = f"A mailbox that cannot exist was asked about, too: {_CATCH_ALL[probe['catch_all']]}."
+        found.append(Section("Random mailbox", sentence, tuple(_probe(probe)), probe["text"]))
     return found
 
 
@@ -156,18 +156,18 @@ def _chance_section(chance: MeasuredShare | None) -> list[Section]:
     if chance is None:
         return []
     low, high = percent(chance.low), percent(chance.high)
-    said = (
+    sentence = (
         f"Of messages to addresses like this {percent(chance.value)} arrive (95 % interval {low} to {high})."
     )
-    return [Section("Chance of delivery", said, (("Based on outcomes", number(chance.n)),))]
+    return [Section("Chance of delivery", sentence, (("Based on outcomes", number(chance.n)),))]
 
 
 def _domain_said(fact: Mapping[str, Any] | None, mode: str) -> str:
     if fact is None:
         return "DNS was not asked in fast mode." if mode == Mode.FAST else "DNS was not asked."
     state, domain = fact["state"], fact["domain"]
-    if said := _DOMAIN_SAID.get(state):
-        return said.format(domain)
+    if sentence := _DOMAIN_SAID.get(state):
+        return sentence.format(domain)
     return f"{domain} {DOMAIN_STATES[state]}." if state in DOMAIN_STATES else f"{domain}: {state}."
 
 

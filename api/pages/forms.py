@@ -24,10 +24,10 @@ from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.http.inputs import UNPRINTABLE, UNSTORABLE
 from mailsift.api.http.middleware import STILL_MAY
 from mailsift.api.pages import cookies
-from mailsift.api.pages.page import our_hosts, see, visitor_known
+from mailsift.api.pages.page import our_hosts, see_other, visitor_known
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.wording import shown
+from mailsift.pipeline.wording import visible_name
 from mailsift.storage.sql import idempotency
 
 T = TypeVar("T")
@@ -121,7 +121,7 @@ def _host_in(origin: str) -> str:
 
 def text(form: FormData, name: str, *, most: int = 200) -> str:
     """Return a field's line of text without spaces around it, "" when it is missing or shows nothing."""
-    value = shown(typed_text(form, name, most=most))
+    value = visible_name(typed_text(form, name, most=most))
     if UNPRINTABLE.search(value):
         raise MailsiftError("bad_option", f"The field “{name}” contains an invisible character.")
     return value
@@ -171,8 +171,8 @@ async def attempt(address: str, change: Awaitable[T], done: str | Callable[[T], 
     try:
         made = await change
     except MailsiftError as error:
-        return see(address, mendable(error).message, kind="bad")
-    return see(address, done) if isinstance(done, str) else done(made)
+        return see_other(address, mendable(error).message, kind="bad")
+    return see_other(address, done) if isinstance(done, str) else done(made)
 
 
 def once(do: Callable[..., Awaitable[Response]]) -> Callable[..., Awaitable[Response]]:

@@ -25,7 +25,7 @@ from mailsift.api.pages.page import (
     inside,
     now_of,
     render,
-    see,
+    see_other,
     visitor_known,
     with_query,
     zone_of,
@@ -392,10 +392,10 @@ async def act_on_many(request: Request, visitor: Member, form: Form) -> Response
         else:
             done += 1
     if not ids:
-        return see(here, "Tick the jobs first.", kind="bad")
+        return see_other(here, "Tick the jobs first.", kind="bad")
     message = f"{counted(done, 'job')} {_MANY[action]}."
     left = len(ids) - done
-    return see(
+    return see_other(
         here,
         f"{message} {counted(left, 'left as it was', 'left as they were')}: {refused}" if left else message,
         kind="bad" if left else "good",
@@ -466,7 +466,7 @@ async def act(request: Request, visitor: JobMember, job_id: JobId, action: str, 
         raise MailsiftError("not_found", "There is nothing here.")
     parts, (do, message) = parts_of(request), _ACTIONS[action]
     new_job = await do(parts.jobs, visitor.account_id, job_id)
-    return see("/jobs" if action == "delete" else f"/jobs/{new_job or job_id}", message)
+    return see_other("/jobs" if action == "delete" else f"/jobs/{new_job or job_id}", message)
 
 
 _LOOK_SECONDS: Final = 0.5
@@ -580,9 +580,9 @@ class RowsQuery(BaseModel):
 
     def query(self) -> dict[str, object]:
         """Return what the address has to say for these rows in this shape, from the start."""
-        said = self.model_dump(exclude={"after", "row"})
+        fields = self.model_dump(exclude={"after", "row"})
         return {
-            name: value for name, value in said.items() if value and (name, value) != ("size", _ROWS_A_PAGE)
+            name: value for name, value in fields.items() if value and (name, value) != ("size", _ROWS_A_PAGE)
         }
 
 
@@ -596,7 +596,7 @@ class ActiveFilter:
 
 def chips_of(asked: RowsQuery, job_id: JobId) -> list[ActiveFilter]:
     """Return the filters that are set, beside the verdict, which has tabs of its own."""
-    said = {
+    texts = {
         "status": asked.status.capitalize(),
         "result": result_name(asked.result),
         "domain": f"Domain: {asked.domain}",
@@ -604,7 +604,7 @@ def chips_of(asked: RowsQuery, job_id: JobId) -> list[ActiveFilter]:
         "q": f"{'Starts with' if asked.at == 'start' else 'Contains'}: {asked.q}",
     }
     return [
-        ActiveFilter(words, asked.but(job_id, name)) for name, words in said.items() if getattr(asked, name)
+        ActiveFilter(words, asked.but(job_id, name)) for name, words in texts.items() if getattr(asked, name)
     ]
 
 
@@ -637,7 +637,7 @@ async def results(
     view = await parts_of(request).jobs.get(visitor.account_id, job_id)
     begin = asked.row.replace(",", "")
     if begin.isdecimal():
-        return see(asked.address(job_id, min(max(int(begin), 1), _LAST_ROW) - 2))
+        return see_other(asked.address(job_id, min(max(int(begin), 1), _LAST_ROW) - 2))
     page = None  # while there are no rows to be had
     with SuppressCodes("no_results_yet", "blob_not_found"):
         wanted = PageRequest(asked.size, asked.after, asked.order, asked.chosen)

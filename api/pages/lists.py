@@ -25,7 +25,7 @@ from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import FORM, MAYBE_THOUSANDS, Handler, media_type
 from mailsift.api.http.uploads import file_pieces, printable_name
 from mailsift.api.pages.forms import CSRF_HEADER, Form, check_token, choice, chosen_file, read_form, text
-from mailsift.api.pages.page import render, see
+from mailsift.api.pages.page import render, see_other
 from mailsift.api.pages.validate import FRAGMENT
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.pages.words import percent, time_lines
@@ -67,7 +67,7 @@ async def upload(request: Request, visitor: Member) -> Response:
         drafts = parts_of(request).drafts
         draft = await drafts.receive(visitor.account_id, request.stream(), printable_name(name) or "list")
     href = f"/lists/{draft.id}"
-    return JSONResponse({"href": href}) if FRAGMENT in request.headers else see(href)
+    return JSONResponse({"href": href}) if FRAGMENT in request.headers else see_other(href)
 
 
 async def _from_form(request: Request, visitor: Visitor) -> Draft:
@@ -89,7 +89,7 @@ async def inspect(request: Request, visitor: Reader, draft_id: UUID) -> Response
             raise
         with SuppressCodes("job_not_found"):
             await parts_of(request).jobs.get(visitor.account_id, JobId(draft_id))
-            return see(f"/jobs/{draft_id}")
+            return see_other(f"/jobs/{draft_id}")
         raise
 
 
@@ -190,7 +190,7 @@ async def start(request: Request, visitor: Member, draft_id: UUID, form: Form) -
             return await _list_page(request, visitor, draft_id, filled=filled, column_warning=column_warning)
         options = replace(options, column=column)
     job_id = await parts.drafts.start(visitor.account_id, draft_id, options)
-    return see(f"/jobs/{job_id}")
+    return see_other(f"/jobs/{job_id}")
 
 
 async def _chosen_column(parts: ApiParts, visitor: Visitor, draft_id: UUID, number: str) -> tuple[str, str]:
@@ -222,7 +222,7 @@ async def _chosen_column(parts: ApiParts, visitor: Visitor, draft_id: UUID, numb
 async def discard(request: Request, visitor: Member, draft_id: UUID, _form: Form) -> Response:
     """Delete a list that was not started."""
     await parts_of(request).drafts.discard(visitor.account_id, draft_id)
-    return see("/", "The list is discarded.")
+    return see_other("/", "The list is discarded.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from starlette.datastructures import FormData
 from mailsift.api.pages.charts import cells, columns, robust_top, stack
 from mailsift.api.pages.forms import Form, choice, id_from, number_from, text
 from mailsift.api.pages.outcomes import accuracy_context, accuracy_file
-from mailsift.api.pages.page import now_of, render, render_live, see, with_query, zone_of
+from mailsift.api.pages.page import now_of, render, render_live, see_other, with_query, zone_of
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
 from mailsift.events.audit import audit_line
@@ -32,7 +32,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.throttle import LedgerKind, SessionOutcome
 from mailsift.pipeline.wording import counted
 from mailsift.pipeline.zones import abbreviation, midnight, zone_named
-from mailsift.storage.sql.chunks import MAX_ATTEMPTS, Lease, TroubledChunk
+from mailsift.storage.sql.chunks import MAX_ATTEMPTS, FailingChunk, Lease
 from mailsift.storage.sql.jobs import SEARCH_NEWEST, SEARCH_ORDERS
 from mailsift.storage.sql.stats import ChunkSpan, EndpointRow, Interval, ScheduleRow
 from mailsift.storage.sql.throttles import ANY_SOURCE
@@ -304,7 +304,7 @@ async def act_on_jobs(request: Request, visitor: Operator, form: Form) -> Respon
     wanted = read_filter(words, now=now_of(request).timestamp())
     done = await parts_of(request).operations.jobs.all_matching(visitor.email, action, wanted)
     kind = "good" if done.done or not done.refused else "bad"
-    return see(f"/ops/jobs?{urlencode(words)}", _action_text(action, done), kind=kind)
+    return see_other(f"/ops/jobs?{urlencode(words)}", _action_text(action, done), kind=kind)
 
 
 @router.get("/jobs/{job_id}")
@@ -332,7 +332,7 @@ async def act_on_job(request: Request, visitor: Operator, job_id: str, form: For
     action = JobAction(choice(form, "action", _JOB_ACTIONS))
     found = JobId(id_from(job_id))
     await parts_of(request).operations.jobs.one(visitor.email, action, found)
-    return see(f"/ops/jobs/{found}", f"The job was {_JOB_ACTIONS[action].done}.")
+    return see_other(f"/ops/jobs/{found}", f"The job was {_JOB_ACTIONS[action].done}.")
 
 
 _SPAN_COLOURS: Final = (
@@ -421,7 +421,7 @@ async def drain(request: Request, visitor: Operator, form: Form) -> Response:
     )
     what = "will claim nothing more" if on else "will claim again"
     count = f"{len(changed)} {'process' if len(changed) == 1 else 'processes'}"
-    return see("/ops/workers", f"{count} {what} from the next heartbeat on.")
+    return see_other("/ops/workers", f"{count} {what} from the next heartbeat on.")
 
 
 _LEASES: Final[Listing[Lease]] = Listing(
@@ -463,9 +463,9 @@ async def take_back(request: Request, visitor: Operator, form: Form) -> Response
     tokens = [id_from(token, "lease_not_found", "There is no such lease.")] if token else None
     taken = await parts_of(request).operations.actions.take_back(visitor.email, tokens)
     if not taken:
-        return see("/ops/leases", "There was nothing to take back any more.")
+        return see_other("/ops/leases", "There was nothing to take back any more.")
     what = "lease was" if taken == 1 else "leases were"
-    return see("/ops/leases", f"{taken} {what} taken back; the next claim gets the work.")
+    return see_other("/ops/leases", f"{taken} {what} taken back; the next claim gets the work.")
 
 
 @router.get("/broker")
@@ -481,10 +481,10 @@ async def wake(request: Request, visitor: Operator, _form: Form) -> Response:
     workers = await parts_of(request).operations.console.workers()
     count = max(1, sum(worker.state == "active" for worker in workers))
     await parts_of(request).operations.actions.wake(visitor.email, count)
-    return see("/ops/broker", f"{count} wake-ups were sent.")
+    return see_other("/ops/broker", f"{count} wake-ups were sent.")
 
 
-_FAILING_CHUNKS: Final[Listing[TroubledChunk]] = Listing(
+_FAILING_CHUNKS: Final[Listing[FailingChunk]] = Listing(
     "/ops/failing-chunks",
     columns={
         "job": lambda one: one.job_name.lower(),
@@ -505,7 +505,7 @@ _FAILING_CHUNKS: Final[Listing[TroubledChunk]] = Listing(
 @router.get("/failing-chunks")
 async def failing_chunks(request: Request, _: Operator) -> Response:
     """List chunks that were tried again and again."""
-    chunks = await parts_of(request).operations.console.troubled()
+    chunks = await parts_of(request).operations.console.failing_chunks()
     listed = _FAILING_CHUNKS.of(chunks, request.query_params)
     return render(request, "ops/failing_chunks.html", listed=listed, max_attempts=MAX_ATTEMPTS)
 
@@ -521,7 +521,7 @@ async def start_afresh(request: Request, visitor: Operator, form: Form) -> Respo
     """Let one be tried now, with all its attempts."""
     job_id, n = id_from(text(form, "job")), number_from(text(form, "n"))
     await parts_of(request).operations.actions.start_afresh(visitor.email, job_id, n)
-    return see("/ops/failing-chunks", f"Chunk {n} is tried again now, with all its attempts.")
+    return see_other("/ops/failing-chunks", f"Chunk {n} is tried again now, with all its attempts.")
 
 
 _HOLDS: Final = {
@@ -659,7 +659,7 @@ def _limit_in(form: FormData, name: str, read: Callable[[str], N], wrong: str) -
 
 def _see_throttle(provider: str, source: str, message: str) -> Response:
     asked = urlencode({"provider": provider, "source": source})
-    return see(f"/ops/throttles/edit?{asked}", message)
+    return see_other(f"/ops/throttles/edit?{asked}", message)
 
 
 @router.get("/facts")
@@ -677,7 +677,7 @@ async def forget_facts(request: Request, visitor: Operator, form: Form) -> Respo
     message = (
         "Forgotten: it is looked up again when it is next met." if gone else "There was nothing to forget."
     )
-    return see(f"/ops/facts?{urlencode({'domain': domain})}", message)
+    return see_other(f"/ops/facts?{urlencode({'domain': domain})}", message)
 
 
 def _time_of(seconds: float) -> datetime | None:
@@ -721,7 +721,7 @@ async def opt_out(request: Request, visitor: Operator, form: Form) -> Response:
     domain = await parts_of(request).operations.throttles.opt_out(
         visitor.email, text(form, "domain", most=300), note=text(form, "note")
     )
-    return see("/ops/opt-outs", f"{domain} and what is below it is not asked any more.")
+    return see_other("/ops/opt-outs", f"{domain} and what is below it is not asked any more.")
 
 
 @router.post("/opt-outs/remove")
@@ -729,7 +729,7 @@ async def opt_in(request: Request, visitor: Operator, form: Form) -> Response:
     """Let a domain be asked again."""
     domain = text(form, "domain", most=300)
     gone = await parts_of(request).operations.throttles.opt_in(visitor.email, domain)
-    return see("/ops/opt-outs", f"{domain} may be asked again." if gone else "It had not opted out.")
+    return see_other("/ops/opt-outs", f"{domain} may be asked again." if gone else "It had not opted out.")
 
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
@@ -805,7 +805,7 @@ async def replay_deliveries(request: Request, visitor: Operator, endpoint_id: st
     hours = float(choice(form, "hours", _REPLAY_SPANS))
     found = id_from(endpoint_id, "webhook_not_found", "There is no such webhook.")
     count = await parts_of(request).operations.actions.replay(visitor.email, found, hours=hours)
-    return see("/ops/deliveries", f"{counted(count, 'delivery is', 'deliveries are')} sent again.")
+    return see_other("/ops/deliveries", f"{counted(count, 'delivery is', 'deliveries are')} sent again.")
 
 
 _AUDIT_LINES = 100

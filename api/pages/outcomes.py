@@ -19,7 +19,7 @@ from mailsift.api.http.downloads import streamed
 from mailsift.api.http.uploads import file_pieces, file_with
 from mailsift.api.pages.charts import diagram, over_time
 from mailsift.api.pages.forms import Form, attempt, choice, chosen_file, mendable, once, read_form, text
-from mailsift.api.pages.page import HEADERS, our_address, render, see
+from mailsift.api.pages.page import HEADERS, our_address, render, see_other
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.pages.words import provider_name, result_name
 from mailsift.api.parts import ApiParts, parts_of
@@ -74,10 +74,11 @@ async def _import_upload(
         async with file_with(file_pieces(chosen_file(form))) as path:
             taken = await read(account_id, path)
     except MailsiftError as error:
-        return see(address, error.message, kind="bad")
+        return see_other(address, error.message, kind="bad")
     finally:
         await form.close()
-    return see(address, _import_summary(taken, what), kind="good" if taken.taken or taken.repeated else "bad")
+    kind = "good" if taken.taken or taken.repeated else "bad"
+    return see_other(address, _import_summary(taken, what), kind=kind)
 
 
 def _import_summary(taken: ImportCounts, what: str) -> str:
@@ -158,7 +159,7 @@ async def rotate_receiver(request: Request, visitor: Member, receiver_id: UUID, 
 async def delete_receiver(request: Request, visitor: Member, receiver_id: UUID, _form: Form) -> Response:
     """Remove a receiver; what it brought stays."""
     await parts_of(request).receivers.delete(visitor.account_id, receiver_id)
-    return see("/outcomes", "The receiver is removed; the outcomes it brought stay.")
+    return see_other("/outcomes", "The receiver is removed; the outcomes it brought stay.")
 
 
 def _receiver_form(
@@ -262,7 +263,7 @@ async def add_suppressions(request: Request, visitor: Member, form: Form) -> Res
     taken = await parts_of(request).suppressions.add(visitor.account_id, found)
     summary = _import_summary(taken, "addresses")
     if not taken.malformed:
-        return see("/suppressions", summary)
+        return see_other("/suppressions", summary)
     left = "\n".join(email for email in named if not canonical_of(email))
     error = MailsiftError("bad_option", f"{summary} What was not understood is still in the form.")
     return await _suppressions_page(request, visitor, pasted=left, reason=reason, error=error)

@@ -244,7 +244,7 @@ def render_live(request: Request, page: str, **context: Any) -> HTMLResponse:
     return render(request, page, live=request.url.path.endswith("/live"), **context)
 
 
-def see(address: str, message: str = "", *, kind: str = "good") -> RedirectResponse:
+def see_other(address: str, message: str = "", *, kind: str = "good") -> RedirectResponse:
     """Return what follows a POST: another page of ours, which shows the message, `good` or `bad`, once."""
     response = RedirectResponse(address, 303, headers={"Cache-Control": "no-store"})
     if message:

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from mailsift.api.pages.forms import Form, attempt, text
-from mailsift.api.pages.page import render, see
+from mailsift.api.pages.page import render, see_other
 from mailsift.api.pages.visitor import JobMember, JobReader, Member, Reader
 from mailsift.api.pages.words import TIER_COLOURS, TIER_NAMES
 from mailsift.api.parts import ApiParts, parts_of
@@ -72,7 +72,7 @@ async def put_policy(request: Request, visitor: Member, form: Form) -> Response:
         found = await parts.policies.get(visitor.account_id)
         return _page(request, found, typed=typed, error=_invalid(error))
     await parts.policies.put(visitor.account_id, wanted)
-    return see("/outcomes/policy", "Policy saved. It applies to jobs you start from now on.")
+    return see_other("/outcomes/policy", "Policy saved. It applies to jobs you start from now on.")
 
 
 def _policy_of(typed: Mapping[str, str]) -> AccountPolicy:
@@ -142,15 +142,15 @@ async def what_if(request: Request, visitor: JobReader, job_id: JobId) -> HTMLRe
             if trouble.code != "no_results_yet":
                 raise
             error = trouble
-    shown = policy.as_json()
+    fields = policy.as_json()
     return render(
         request,
         "what_if.html",
         status=200,
         view=view,
         questions=_QUESTIONS,
-        filled=shown | ({name: asked[name] for name in shown if name in asked} if error else {}),
-        written=json.dumps(shown),
+        filled=fields | ({name: asked[name] for name in fields if name in asked} if error else {}),
+        written=json.dumps(fields),
         error=error,
         found=found,
         tiers=_CHOICES,

@@ -14,7 +14,7 @@ from starlette.datastructures import FormData
 
 from mailsift.accounts.people import Visitor
 from mailsift.api.pages.forms import Form, attempt, choice, id_from, mendable, once, text
-from mailsift.api.pages.page import now_of, render, see
+from mailsift.api.pages.page import now_of, render, see_other
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
 from mailsift.jobs.schedules import (
@@ -146,7 +146,7 @@ async def create(request: Request, visitor: Member, form: Form) -> Response:
         view = await parts.schedules.create(visitor.account_id, JobId(job_id), spec)
     except MailsiftError as error:
         return await _new_page(request, visitor, job_id, filled, error=mendable(error))
-    return see(f"/schedules/{view.id}", "Schedule created.")
+    return see_other(f"/schedules/{view.id}", "Schedule created.")
 
 
 @router.get("/{schedule_id:uuid}")
@@ -193,14 +193,14 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID, form: Form)
         )
     except MailsiftError as error:
         return _form(request, filled, schedule=view, error=mendable(error))
-    return see(f"/schedules/{schedule_id}", "Schedule saved.")
+    return see_other(f"/schedules/{schedule_id}", "Schedule saved.")
 
 
 @router.post("/{schedule_id:uuid}/delete")
 async def delete(request: Request, visitor: Member, schedule_id: UUID, _form: Form) -> Response:
     """Delete a schedule; its jobs stay."""
     await parts_of(request).schedules.delete(visitor.account_id, schedule_id)
-    return see("/schedules", "Schedule deleted. Its jobs stay.")
+    return see_other("/schedules", "Schedule deleted. Its jobs stay.")
 
 
 @router.post("/{schedule_id:uuid}/{action}")

@@ -22,7 +22,7 @@ from mailsift.api.http.auth import client_of
 from mailsift.api.http.errors import STATUS_OF, error_headers
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import read_form, secret_text, text
-from mailsift.api.pages.page import HOME, LONGEST_GOAL, inside, our_address, render, see, visitor_known
+from mailsift.api.pages.page import HOME, LONGEST_GOAL, inside, our_address, render, see_other, visitor_known
 from mailsift.api.pages.visitor import look_for_visitor
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
@@ -56,7 +56,7 @@ _SignInForm = Annotated[FormData, Depends(_form)]
 async def login(request: Request, next: str = "", ended: bool = False) -> Response:  # noqa: A002 - the name in the address
     """Show the form to sign in; `ended` is said to who was about to send a form."""
     if await look_for_visitor(request) is not None:
-        return see(inside(next))
+        return see_other(inside(next))
     return _login(request, next, ended=ended)
 
 
@@ -98,7 +98,7 @@ async def sign_in_with_code(request: Request, form: _SignInForm) -> Response:
 async def begin_single_sign_on(request: Request, next: str = "") -> Response:  # noqa: A002 - same
     """Send the browser to the provider, with a secret of its own to come back with."""
     if await look_for_visitor(request) is not None:
-        return see(inside(next))
+        return see_other(inside(next))
     secret = secrets.token_bytes(32)
     try:
         place = await _sso(request).provider.authorization_url(SignInAttempt(secret), _callback(request))
@@ -153,7 +153,7 @@ async def sign_out(request: Request) -> Response:
         with SuppressCodes("other_account"):
             await read_form(request)
         await parts_of(request).people.sessions.sign_out(cookies.read(request, cookies.SESSION))
-    response = see("/login", "You are signed out.")
+    response = see_other("/login", "You are signed out.")
     cookies.drop(response, cookies.SESSION)
     return response
 
@@ -199,7 +199,7 @@ async def accept(request: Request, form: _SignInForm) -> Response:
     view = await _link_for(request, token, LinkKind.INVITE)
     if visitor is not None and visitor.email == view.email:
         await links.join(token, visitor, cookies.read(request, cookies.SESSION))
-        return see(HOME)
+        return see_other(HOME)
     try:
         secret = await links.accept(token, password=secret_text(form, "password"), client=client_of(request))
     except MailsiftError as error:
@@ -223,7 +223,7 @@ async def set_password(request: Request, form: _SignInForm) -> Response:
         await parts_of(request).people.links.set_password(token, secret_text(form, "password"))
     except MailsiftError as error:
         return _sign_in_page(request, "password.html", error, token=token, view=view)
-    response = see("/login", "Your new password is set. Sign in with it.")
+    response = see_other("/login", "Your new password is set. Sign in with it.")
     cookies.drop(response, cookies.SESSION)
     return response
 
@@ -243,7 +243,7 @@ async def probing(request: Request) -> Response:
 
 def let_in(secret: str, goal: str, message: str = "") -> Response:
     """Return the way into the pages with a new session."""
-    response = see(goal, message)
+    response = see_other(goal, message)
     cookies.put(response, cookies.SESSION, secret, seconds=int(SESSION_LIFETIME.total_seconds()))
     cookies.drop(response, cookies.FORM)
     return response

@@ -14,7 +14,7 @@ from mailsift.accounts.people import Role, Visitor
 from mailsift.api.http.responses import provider_in
 from mailsift.api.pages.evidence import VerdictDetail, verdict_detail
 from mailsift.api.pages.forms import Form, choice, typed_text
-from mailsift.api.pages.page import our_address, page_before, render, see
+from mailsift.api.pages.page import our_address, page_before, render, see_other
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
@@ -93,7 +93,7 @@ async def first_steps_context(request: Request, visitor: Visitor) -> dict[str, A
 async def run_sample(request: Request, visitor: Member, _form: Form) -> Response:
     """Run the sample list in test mode, and show it."""
     job_id = await parts_of(request).first_steps.run_sample(visitor.account_id)
-    return see(f"/jobs/{job_id}")
+    return see_other(f"/jobs/{job_id}")
 
 
 @router.post("/first-steps/{step}/dismiss")
@@ -102,4 +102,4 @@ async def dismiss(request: Request, visitor: Member, step: str, _form: Form) -> 
     if step not in set(FirstStep):
         raise MailsiftError("not_found", "There is nothing here.")
     await parts_of(request).first_steps.dismiss(visitor, FirstStep(step))
-    return see(page_before(request))
+    return see_other(page_before(request))

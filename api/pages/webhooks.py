@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from starlette.datastructures import FormData
 
 from mailsift.api.pages.forms import Form, attempt, choice, mendable, once, text
-from mailsift.api.pages.page import now_of, render, see
+from mailsift.api.pages.page import now_of, render, see_other
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
 from mailsift.events.endpoints import DEFAULT_RATE, MAX_RATE, MIN_RATE, EndpointView
@@ -140,7 +140,7 @@ async def edit(request: Request, visitor: Member, webhook_id: UUID, form: Form) 
         )
     except MailsiftError as error:
         return _form(request, filled, webhook=view, error=mendable(error))
-    return see(f"/webhooks/{webhook_id}", "Webhook saved.")
+    return see_other(f"/webhooks/{webhook_id}", "Webhook saved.")
 
 
 @router.post("/{webhook_id:uuid}/switch")
@@ -168,7 +168,7 @@ async def rotate(request: Request, visitor: Member, webhook_id: UUID, form: Form
 async def delete(request: Request, visitor: Member, webhook_id: UUID, _form: Form) -> Response:
     """Delete a webhook."""
     await parts_of(request).webhooks.delete(visitor.account_id, webhook_id)
-    return see("/webhooks", "The webhook is deleted with its deliveries.")
+    return see_other("/webhooks", "The webhook is deleted with its deliveries.")
 
 
 @router.post("/{webhook_id:uuid}/test")
@@ -176,7 +176,7 @@ async def test(request: Request, visitor: Member, webhook_id: UUID, form: Form) 
     """Send a simulated event now."""
     sample, here = SimulatedEvent(choice(form, "sample", _SAMPLES)), f"/webhooks/{webhook_id}"
     test = parts_of(request).webhooks.test(visitor.account_id, webhook_id, sample)
-    return await attempt(here, test, lambda outcome: see(f"{here}?tested={outcome.delivery_id}"))
+    return await attempt(here, test, lambda outcome: see_other(f"{here}?tested={outcome.delivery_id}"))
 
 
 def _form(

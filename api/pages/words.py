@@ -80,7 +80,7 @@ def duration(seconds: float | None) -> str:
     return f"{whole} s"
 
 
-def roughly(seconds: float) -> str:
+def rough_duration(seconds: float) -> str:
     """Write a forecast as exactly as one can mean it."""
     step = 60 if seconds >= 600 else 10 if seconds >= 60 else 1
     return duration(max(1, step * round(seconds / step)))
@@ -372,7 +372,7 @@ def time_lines(lines: Sequence[EtaLine], most: int = 3) -> list[str]:
 
 def _time_line(line: EtaLine) -> str:
     count = counted(line.addresses, "address")
-    about = "" if line.seconds is None else f", about {roughly(line.seconds)}"
+    about = "" if line.seconds is None else f", about {rough_duration(line.seconds)}"
     if line.key == TRIAGE_LINE:
         return f"Not looked at yet: {count}{about}."
     again = f"; {number(line.again)} put off again and again" if line.again else ""

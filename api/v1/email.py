@@ -232,8 +232,8 @@ async def validate_batch(
         await parts.authenticator.charge(request, caller, len(emails) - 1)
     verdicts = await _validated(request, emails, wanted, caller)
     minimal = _wants_minimal(request)
-    shown = map(_minimal, verdicts) if minimal else verdicts
-    results = [{"email": email, **verdict} for email, verdict in zip(emails, shown, strict=True)]
+    rows = map(_minimal, verdicts) if minimal else verdicts
+    results = [{"email": email, **verdict} for email, verdict in zip(emails, rows, strict=True)]
     headers = _APPLIED if minimal else None
     return answer({"results": results}, "The addresses were validated.", headers=headers)
 

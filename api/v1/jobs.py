@@ -483,7 +483,7 @@ async def get_plan(
     """Show how long a list still takes, whom it will ask, and what it waits for. Starts nothing."""
     plan = await parts_of(request).plans.plan(caller.account_id, job_id, mode)
     left = plan.left
-    told = PlanResponse(
+    response = PlanResponse(
         seconds=None if left.seconds is None else round(left.seconds, 1),
         reason=left.reason,
         addresses=plan.addresses,
@@ -491,7 +491,7 @@ async def get_plan(
         probes=[ProbesResponse(provider=key, addresses=count) for key, count in plan.probes.items()],
         lines=[PlanLineResponse.model_validate(line) for line in left.lines],
     )
-    return answer(told)
+    return answer(response)
 
 
 @router.post(

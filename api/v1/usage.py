@@ -201,5 +201,5 @@ async def get_accuracy(
         for row in rows
     ]
     held = await parts.accuracy.calibration(caller.account_id)
-    shown = {"since": first, "until": last, "rows": found, "calibration": held}
-    return answer(AccuracyResponse.model_validate(shown))
+    fields = {"since": first, "until": last, "rows": found, "calibration": held}
+    return answer(AccuracyResponse.model_validate(fields))

@@ -228,8 +228,8 @@ async def list_public_keys(
     """List the public keys that are still valid, oldest first."""
     rows = await parts_of(request).keys.public_keys(caller.account_id)
     page, end = page_of(after_cursor(rows, cursor), limit)
-    shown = [_key_fields(row) for row in page]
-    return answer(PublicKeysResponse.model_validate({"public_keys": shown, **end}))
+    fields = [_key_fields(row) for row in page]
+    return answer(PublicKeysResponse.model_validate({"public_keys": fields, **end}))
 
 
 @public_keys_router.get(

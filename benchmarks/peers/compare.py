@@ -118,7 +118,7 @@ class Score:
     @classmethod
     def of(cls, finding: Finding, truths: Mapping[str, str]) -> Score:
         """Compare what it said with the truth."""
-        pairs = Counter((said, truths[address]) for address, said in finding.statuses.items())
+        pairs = Counter((status, truths[address]) for address, status in finding.statuses.items())
         wrong = {pair: count for pair, count in pairs.items() if pair[0] != pair[1]}
         decided = {pair: count for pair, count in pairs.items() if pair[1] != "risky"}
         missed = sum(count for pair, count in wrong.items() if pair in decided)
@@ -126,12 +126,12 @@ class Score:
         return cls(
             1 - missed / sum(decided.values()),
             1 - sum(wrong.values()) / total,
-            sum(count for (said, _), count in wrong.items() if said == "invalid") / total,
-            sum(count for (said, _), count in wrong.items() if said == "valid") / total,
+            sum(count for (status, _), count in wrong.items() if status == "invalid") / total,
+            sum(count for (status, _), count in wrong.items() if status == "valid") / total,
         )
 
 
-def tell(findings: Sequence[Finding], truths: Mapping[str, str]) -> None:
+def report(findings: Sequence[Finding], truths: Mapping[str, str]) -> None:
     """Print speed and correctness side by side, then what the goal is about."""
     ours, *others = findings
     print(
@@ -154,17 +154,17 @@ def tell(findings: Sequence[Finding], truths: Mapping[str, str]) -> None:
     print(f"mailsift is {ratio:.1f} times as fast as {fastest.name}; the goal is {GOAL:.0f} times")
 
 
-def tell_of_gateway(tools: Path, rows: int) -> None:
+def report_gateway(tools: Path, rows: int) -> None:
     """Let each of the others check a list at a gateway that blocks harvesters and has heard of nobody yet."""
     addresses = gateway_addresses(rows)
     print(f"{len(addresses)} addresses at a gateway, 30 % of them unknown; it takes 30 recipients a minute")
     for peer in PEERS:
         with Internet(domains=20, latency_ms=20, mix=WorldMix.CALM, minute_seconds=60) as internet:
             found = ask_peer(internet, peer, tools, addresses)
-        said = Counter(found.statuses.values())
+        counts = Counter(found.statuses.values())
         print(
-            f"  {peer.name:<28}{found.bans:>3} blocks{found.seconds:>8.1f} s{said['valid']:>6} valid"
-            f"{said['invalid']:>6} invalid{said['risky']:>6} without an answer",
+            f"  {peer.name:<28}{found.bans:>3} blocks{found.seconds:>8.1f} s{counts['valid']:>6} valid"
+            f"{counts['invalid']:>6} invalid{counts['risky']:>6} without an answer",
             flush=True,
         )
 
@@ -172,7 +172,7 @@ def tell_of_gateway(tools: Path, rows: int) -> None:
 def main() -> None:
     """Let everybody check the list, one after the other."""
     if len(sys.argv) == 3:
-        tell_of_gateway(Path(sys.argv[1]), int(sys.argv[2]))
+        report_gateway(Path(sys.argv[1]), int(sys.argv[2]))
         return
     folder, tools = Path(sys.argv[1]), Path(sys.argv[2])
     sample, latency_ms, mix = int(sys.argv[3]), int(sys.argv[4]), WorldMix(sys.argv[5])
@@ -190,7 +190,7 @@ def main() -> None:
         asked = [partial(ask_mailsift, internet, folder)]
         asked += [partial(ask_peer, internet, peer, tools, addresses) for peer in PEERS]
         findings = [ask_again(ask, truths) for ask in asked]
-    tell(findings, truths)
+    report(findings, truths)
 
 
 if __name__ == "__main__":

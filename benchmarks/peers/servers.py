@@ -58,11 +58,11 @@ async def ask_mailsift(world: World, addresses: Sequence[str]) -> dict[str, str]
     return {address: STATUS.get(result, "risky") for address, result in found.results.items()}
 
 
-def mark(said: str, right: frozenset[str]) -> str:
+def mark(status: str, right: frozenset[str]) -> str:
     """Return whether that is right, wrong, or unknown where it could be known."""
-    if said in right:
+    if status in right:
         return "right"
-    return "unknown" if said == "risky" else "wrong"
+    return "unknown" if status == "risky" else "wrong"
 
 
 @contextmanager
@@ -84,15 +84,15 @@ def mail_servers() -> Iterator[World]:
         yield World(PORT, dns)
 
 
-def tell(said: Mapping[str, Mapping[str, str]]) -> None:
+def report(findings: Mapping[str, Mapping[str, str]]) -> None:
     """Print right/wrong/unknown for each set-up and verifier, then their sums."""
-    print(f"{'right / wrong / unknown':28}" + "".join(f"{name[:26]:>28}" for name in said))
-    sums = {name: Counter[str]() for name in said}
+    print(f"{'right / wrong / unknown':28}" + "".join(f"{name[:26]:>28}" for name in findings))
+    sums = {name: Counter[str]() for name in findings}
     for server, sites in TABLES.items():
         for habit, site in sites.items():
             truths = truth_at(habit, site)
             cells = ""
-            for name, statuses in said.items():
+            for name, statuses in findings.items():
                 marks = Counter(mark(statuses[address], right) for address, right in truths.items())
                 sums[name] += marks
                 cells += f"{_cell(marks):>28}"
@@ -114,9 +114,9 @@ def main() -> None:
             for habit, site in sites.items()
             for address in truth_at(habit, site)
         ]
-        said: dict[str, Mapping[str, str]] = {"mailsift": asyncio.run(ask_mailsift(world, addresses))}
-        said |= {peer.name: peer.ask(tools, addresses)[1] for peer in PEERS}
-    tell(said)
+        findings: dict[str, Mapping[str, str]] = {"mailsift": asyncio.run(ask_mailsift(world, addresses))}
+        findings |= {peer.name: peer.ask(tools, addresses)[1] for peer in PEERS}
+    report(findings)
 
 
 if __name__ == "__main__":

@@ -52,8 +52,8 @@ class Peer:
             text=True,
             check=True,
         )
-        said = json.loads(done.stdout)
-        return said["seconds"], said["statuses"]
+        report = json.loads(done.stdout)
+        return report["seconds"], report["statuses"]
 
 
 PEERS = (

@@ -235,14 +235,14 @@ class JobActions:
 
 
 def _asked_for(wanted: JobFilter) -> dict[str, Any]:
-    told = {
+    filters = {
         "states": list(wanted.states),
         "account": wanted.account,
         "text": wanted.text,
         "after": wanted.after and wanted.after.isoformat(timespec="seconds"),
         "before": wanted.before and wanted.before.isoformat(timespec="seconds"),
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in filters.items() if value}
 
 
 _CHANGES: Final[Mapping[JobAction, Callable[[Connection, UUID], Awaitable[bool]]]] = {
@@ -289,8 +289,8 @@ class ThrottleAdmin:
         self._check(edit.provider, limits)
         async with self._database.begin() as connection:
             await throttles.put_edit(connection, replace(edit, rate=limits.rate, sessions=limits.sessions))
-            said = {"rate": limits.rate or _OF_TABLE, "sessions": limits.sessions or _OF_TABLE}
-            await _record(connection, "throttle.edit", edit, **said)
+            recorded = {"rate": limits.rate or _OF_TABLE, "sessions": limits.sessions or _OF_TABLE}
+            await _record(connection, "throttle.edit", edit, **recorded)
 
     async def hold(self, actor: str, provider: str, source: str, *, seconds: float, note: str = "") -> None:
         """Ask a provider nothing more for so many seconds, 0 = until `let_go`; sessions that run may end.
@@ -365,10 +365,10 @@ class ThrottleAdmin:
         Raises:
             MailsiftError: `bad_domain`.
         """
-        domain, said = domain_of(name), note.strip()[:_LONGEST_NOTE]
+        domain, short_note = domain_of(name), note.strip()[:_LONGEST_NOTE]
         async with self._database.begin() as connection:
-            await throttles.add_opt_out(connection, domain, note=said, added_by=actor)
-            await people.audit_operation(connection, actor, "opt_out.add", domain, note=said)
+            await throttles.add_opt_out(connection, domain, note=short_note, added_by=actor)
+            await people.audit_operation(connection, actor, "opt_out.add", domain, note=short_note)
         return domain
 
     async def opt_in(self, actor: str, name: str) -> bool:
@@ -419,8 +419,8 @@ class ThrottleAdmin:
 async def _record(connection: Connection, action: str, edit: ThrottleEdit, **detail: Any) -> None:
     """Write down what was done about a provider at a source, in the words of a place."""
     source = "every source" if edit.source == ANY_SOURCE else edit.source or "the default route"
-    said = detail | ({"note": edit.note} if edit.note else {})
-    await people.audit_operation(connection, edit.edited_by, action, f"{edit.provider} at {source}", **said)
+    noted = detail | ({"note": edit.note} if edit.note else {})
+    await people.audit_operation(connection, edit.edited_by, action, f"{edit.provider} at {source}", **noted)
 
 
 @dataclass(frozen=True, slots=True)

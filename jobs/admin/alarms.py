@@ -248,11 +248,11 @@ def _a_resolver_lies(installation: Installation) -> Iterator[str]:
 _BIG: Final = frozenset(row.key for row in PROVIDERS)
 
 
-def _providers_are_closed(said: str, installation: Installation) -> Iterator[str]:
+def _providers_are_closed(symptom: str, installation: Installation) -> Iterator[str]:
     """Large providers said so, and are left alone."""
     for one in installation.throttles or ():
-        if one.closed_s > 0 and one.provider in _BIG and said == (_REFUSES if one.refuses else _TOO_FAST):
-            yield f"{one.provider} {said}{_from(one.source)}: left alone for {_seconds(one.closed_s)}."
+        if one.closed_s > 0 and one.provider in _BIG and symptom == (_REFUSES if one.refuses else _TOO_FAST):
+            yield f"{one.provider} {symptom}{_from(one.source)}: left alone for {_seconds(one.closed_s)}."
 
 
 _REFUSES, _TOO_FAST = "refuses us", "said we are too fast"
@@ -322,9 +322,9 @@ def _store_is_away(installation: Installation) -> Iterator[str]:
 
 def _chunks_fail(stats: Snapshot) -> Iterator[str]:
     """Open chunks were tried again and again; those that are done are no news."""
-    if stats.troubled:
-        one = stats.troubled == 1
-        yield f"{stats.troubled:,} open {'chunk was' if one else 'chunks were'} tried more than twice."
+    if stats.failing_chunks:
+        one = stats.failing_chunks == 1
+        yield f"{stats.failing_chunks:,} open {'chunk was' if one else 'chunks were'} tried more than twice."
 
 
 _EXPIRY_SHARE: Final = 0.01

@@ -39,7 +39,7 @@ from mailsift.storage.redis.connection import BrokerCounts, Client, RedisCircuit
 from mailsift.storage.redis.facts import FactInspector, KnownDomain
 from mailsift.storage.redis.throttle import LearnedRate, ThrottleInspector
 from mailsift.storage.sql import chunks, jobs, people, stats, throttles, workers
-from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY, Lease, TroubledChunk
+from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY, FailingChunk, Lease
 from mailsift.storage.sql.jobs import SEARCH_NEWEST, JobEvent, JobFilter, job_not_found
 from mailsift.storage.sql.people import AuditFilter, AuditRow
 from mailsift.storage.sql.stats import (
@@ -130,7 +130,7 @@ class JobDetails:
     backlogs: Sequence[RatedBacklog]
     strip: Sequence[ChunkSpan]
     leases: Sequence[Lease]
-    troubled: Sequence[TroubledChunk]
+    failing_chunks: Sequence[FailingChunk]
     events: Sequence[JobEvent]
     audit: Sequence[AuditRow]
     history: JobTimeline
@@ -373,7 +373,7 @@ class Console:
                 backlogs=[rated_backlog(row, rates) for row in backlogs],
                 strip=await stats.strip(connection, job_id, cells=_STRIP_CELLS),
                 leases=await chunks.held_leases(connection, limit=_SOME, job_id=job_id),
-                troubled=await chunks.troubled(connection, limit=_SOME, job_id=job_id),
+                failing_chunks=await chunks.failing(connection, limit=_SOME, job_id=job_id),
                 events=await jobs.events_of(connection, job_id),
                 audit=await people.audited(
                     connection, None, limit=50, wanted=AuditFilter(subject=str(job_id))
@@ -394,9 +394,9 @@ class Console:
         """Return what is leased, what ends first comes first."""
         return await self._database.run(chunks.held_leases, limit=_SOME)
 
-    async def troubled(self) -> Sequence[TroubledChunk]:
+    async def failing_chunks(self) -> Sequence[FailingChunk]:
         """Return chunks that were tried more than twice, open ones first."""
-        return await self._database.run(chunks.troubled, limit=_SOME)
+        return await self._database.run(chunks.failing, limit=_SOME)
 
     async def throttles(self) -> Sequence[ThrottleRow] | None:
         """Return the providers that are asked most, wait, or were edited; None while Redis is gone."""
@@ -548,7 +548,7 @@ _ERRORS: Final[Mapping[str, str]] = {
 }
 
 
-def describe_trouble(chunk: TroubledChunk) -> str:
+def describe_trouble(chunk: FailingChunk) -> str:
     """Say what happened to a chunk that was tried again and again."""
     if chunk.state == ChunkState.CANCELLED:
         return "its job was cancelled"
@@ -702,8 +702,8 @@ def _ages(word: str, now: datetime) -> tuple[datetime | None, datetime | None]:
     if found is None:
         raise MailsiftError("bad_filter", "Write an age as <24h (younger) or >7d (older).")
     than, number, unit = found.groups()
-    moment = now - timedelta(**{_UNITS[unit]: int(number)})
-    return (moment, None) if than == "<" else (None, moment)
+    limit = now - timedelta(**{_UNITS[unit]: int(number)})
+    return (limit, None) if than == "<" else (None, limit)
 
 
 def provider_key(name: str) -> str:

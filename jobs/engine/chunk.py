@@ -227,7 +227,7 @@ class ChunkWorker:
             return await self._commit(chunk, [])
         if chunk.attempt > self.work_plan.max_attempts and len(frame) > 1:
             FAILING_CHUNKS.labels("split").inc()
-            return await self._commit(chunk, halves(chunk, self.work_plan.max_attempts))
+            return await self._commit(chunk, split_chunk(chunk, self.work_plan.max_attempts))
         with watch.phase("sift"):
             stop = await self._stop_state(chunk)
             result = await self._validate(chunk, frame, stop)
@@ -407,7 +407,7 @@ def _cut(group: pl.DataFrame, cut: ChunkSizes, sources: int) -> Iterator[Deferre
         yield DeferredChunk(part, key, reason if delay > 0 else "", delay, subnet)
 
 
-def halves(chunk: ClaimedChunk, max_attempts: int) -> list[NewChunk]:
+def split_chunk(chunk: ClaimedChunk, max_attempts: int) -> list[NewChunk]:
     """Split a chunk that keeps killing its workers; each half has one more try before it is split again."""
     left = chunk.addresses // 2
     return [

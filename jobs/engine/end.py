@@ -57,8 +57,8 @@ async def end_job(
     if row is None:
         return False
     await _count_run(connection, row["schedule_id"], transition)
-    said = ": ".join(error) if transition is not JobTransition.COMPLETE else ""
-    end = from_row(JobEnd, row, job_id=job_id, error=said)
+    message = ": ".join(error) if transition is not JobTransition.COMPLETE else ""
+    end = from_row(JobEnd, row, job_id=job_id, error=message)
     type_, data = job_event(end)
     event_id = uuid5(job_id, type_.value)  # the same when a restored backup ends the job once more
     body = envelope(event_id, type_, row["finished_at"], data)

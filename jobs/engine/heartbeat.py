@@ -107,9 +107,9 @@ class Heartbeat:
         )
         LOOP_LAG.set(report.lag_s)
         MEMORY.set(report.rss_bytes)
-        heard = await workers.report(connection, report)
-        self.draining = heard.draining
-        if heard.clock_set_back:
+        orders = await workers.report(connection, report)
+        self.draining = orders.draining
+        if orders.clock_set_back:
             await chunks.follow_clock(connection)
         if time.monotonic() - self._purged_at > _PURGE_SECONDS:
             self._purged_at = time.monotonic()

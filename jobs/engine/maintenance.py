@@ -125,11 +125,11 @@ class Tidier:
 
     async def sweep(self) -> int:
         """Delete what dead processes left, and what is old, at most once an hour; returns how many."""
-        now, moment, last = self.clock(), self.steady(), self._tidied_at
-        if last is not None and moment - last[1] < _TIDY_SECONDS:
+        now, steady, last = self.clock(), self.steady(), self._tidied_at
+        if last is not None and steady - last[1] < _TIDY_SECONDS:
             return 0
-        self._tidied_at = now, moment
-        jumped = last is None or abs((now - last[0]) - (moment - last[1])) > _JUMP_SECONDS
+        self._tidied_at = now, steady
+        jumped = last is None or abs((now - last[0]) - (steady - last[1])) > _JUMP_SECONDS
         before = float("-inf") if jumped else now - SCRATCH_KEPT_SECONDS
         copies = await self.blobs.clear_old_copies(before=before)
         left = await asyncio.to_thread(clear_abandoned, self.scratch)

@@ -76,13 +76,13 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
     """
     path, scan, encoding = _as_utf8(path, encoding, workdir, limits)
     path = _without_count(path, workdir)
-    said, length = said_delimiter(_head(path))
+    named, length = said_delimiter(_head(path))
     if length:
         path = _without_prefix(path, length, workdir)
     if scan.escapes:
-        path = _with_doubled_quotes(path, said, workdir, limits)
+        path = _with_doubled_quotes(path, named, workdir, limits)
     if scan.quotes and (scan.lone_returns or _has_line(path, pl.col("line").str.contains(_WRAPPED_LINE))):
-        path = _without_outer_quotes(path, said, workdir, limits)
+        path = _without_outer_quotes(path, named, workdir, limits)
     head = _head(path)
     if not scan.quotes and _stand_in_apostrophes(head):
         with suppress(MailsiftError):  # some are no quotes
@@ -90,9 +90,9 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
     is_whole = len(head) < HEAD_BYTES
     if is_whole and (cells := addresses_in_line(head)):
         return SourceTable(pl.LazyFrame({column_id(0): cells}), None, "txt", encoding)
-    dialect = _dialect(head, said)
+    dialect = _dialect(head, named)
     printed, has_addresses = workdir / "printed.csv", holds_addresses(head, dialect)
-    if not said and print_as_csv(path, _LINE_END.split(head), printed, drawn=has_addresses):
+    if not named and print_as_csv(path, _LINE_END.split(head), printed, drawn=has_addresses):
         return replace(read_text(printed, "utf-8", workdir, limits), encoding=encoding)
     if dialect.columns > limits.columns:
         raise too_many_columns(limits.columns)
@@ -105,9 +105,9 @@ def _head(path: Path) -> str:
         return file.read(HEAD_BYTES)
 
 
-def _dialect(head: str, said: str) -> Dialect:
+def _dialect(head: str, named: str) -> Dialect:
     """Find how lines are cut by those of a file's beginning."""
-    return dialect_of(_whole_lines(head), said)
+    return dialect_of(_whole_lines(head), named)
 
 
 def _whole_lines(head: str) -> str:
@@ -176,7 +176,7 @@ def _without_count(path: Path, workdir: Path) -> Path:
     return target
 
 
-def _with_doubled_quotes(path: Path, said: str, workdir: Path, limits: IntakeLimits) -> Path:
+def _with_doubled_quotes(path: Path, named: str, workdir: Path, limits: IntakeLimits) -> Path:
     """Return a copy with two quotes for each behind a backslash, where that is how cells hold quotes.
 
     MySQL, Spark and PHP write so. It shows by the file: the copy is a CSV, and the file itself is none or has
@@ -184,18 +184,18 @@ def _with_doubled_quotes(path: Path, said: str, workdir: Path, limits: IntakeLim
     """
     target = workdir / "doubled.csv"
     _copy(path, target, lambda file: (_ESCAPED_QUOTE.sub(r'\1""', line) for line in file))
-    as_it_is, doubled = _widths(path, said, limits), _widths(target, said, limits)
+    as_it_is, doubled = _widths(path, named, limits), _widths(target, named, limits)
     return target if doubled and (not as_it_is or len(doubled) < len(as_it_is)) else path
 
 
-def _widths(path: Path, said: str, limits: IntakeLimits) -> set[int]:
+def _widths(path: Path, named: str, limits: IntakeLimits) -> set[int]:
     """Return how wide records are; none where a quote is neither around a cell nor one of two in it."""
     with path.open(encoding="utf-8", newline="") as file, suppress(MailsiftError):
-        return set(map(len, _records(file, _dialect(_head(path), said), limits, strict=True)))
+        return set(map(len, _records(file, _dialect(_head(path), named), limits, strict=True)))
     return set()
 
 
-def _without_outer_quotes(path: Path, said: str, workdir: Path, limits: IntakeLimits) -> Path:
+def _without_outer_quotes(path: Path, named: str, workdir: Path, limits: IntakeLimits) -> Path:
     """Return a copy without the quotes around whole records, where these are no cells of a single column.
 
     So spreadsheet programs write lines that they took for one cell: all of them, or those with a quote
@@ -206,7 +206,7 @@ def _without_outer_quotes(path: Path, said: str, workdir: Path, limits: IntakeLi
     sample = io.StringIO(_whole_lines(_head(path)), newline="")
     lines = [line for line in _joined_lines(sample, limits) if line.strip()][:_SAMPLE_LINES]
     taken_off = list(map(_unwrapped, lines))
-    dialect = dialect_of("".join(taken_off), said)
+    dialect = dialect_of("".join(taken_off), named)
     records = [_cells(line, dialect) for line in taken_off]
     first = records[header_place(records)] if records else []
     if not dialect.delimiter or not (_is_row(first, dialect) or _is_header(first)):

@@ -185,7 +185,7 @@ class _Workbook:
     """Which sheets there are, the day their dates count from, and whether results of formulas are old."""
 
     def __init__(self) -> None:
-        self._shown: list[str] = []
+        self._visible: list[str] = []
         self._hidden: list[str] = []  # lists behind a choice, a program's notes
         self.epoch = datetime(1899, 12, 30)  # noqa: DTZ001 - sheets have no zones
         self.is_uncomputed = False
@@ -193,7 +193,7 @@ class _Workbook:
     def begin(self, name: str, attributes: dict[str, str]) -> None:
         if name == "sheet":
             ids = [value for key, value in attributes.items() if key.endswith(":id")]
-            sheets = self._shown if attributes.get("state", "visible") == "visible" else self._hidden
+            sheets = self._visible if attributes.get("state", "visible") == "visible" else self._hidden
             sheets += ids[:1]
         elif name == "workbookPr" and attributes.get("date1904") in {"1", "true"}:
             self.epoch = datetime(1904, 1, 1)  # noqa: DTZ001 - same
@@ -203,7 +203,7 @@ class _Workbook:
     @property
     def sheets(self) -> list[str]:
         """Return what the sheets are called here, those that are shown first."""
-        return [*self._shown, *self._hidden]
+        return [*self._visible, *self._hidden]
 
 
 class _Relations:

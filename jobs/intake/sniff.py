@@ -248,15 +248,15 @@ _DELIMITERS_IN_ADDRESSES = ("^", "~", ":")
 """These may stand in an address, too, or before it: what is above or behind tells that they part cells."""
 
 
-def dialect_of(head: str, said: str = "") -> Dialect:
+def dialect_of(head: str, named: str = "") -> Dialect:
     """Find the delimiter that cuts most records into the same number of cells, best one with an address.
 
     Args:
         head: the first records.
-        said: the delimiter that the file itself names, if it does; it is believed where it cuts anything.
+        named: the delimiter that the file itself names, if it does; it is believed where it cuts anything.
     """
     known = (*_DELIMITERS, *(mark for mark in _DELIMITERS_IN_ADDRESSES if _parts_cells(head, mark)))
-    scored = _scored(head, said) or _scored(head, known)
+    scored = _scored(head, named) or _scored(head, known)
     if not scored:
         return Dialect(delimiter="", columns=1)
     score, delimiter = max(scored)
@@ -599,8 +599,8 @@ def old_encodings(path: Path) -> list[str]:
         return [_latin_encoding(cells), "cp1252", "latin-1"]
     from chardet import detect  # noqa: PLC0415 - few lists need it
 
-    said = detect(cells, include_encodings=_OTHER_SCRIPTS, no_match_encoding=_OTHER_SCRIPTS[0])
-    found = codecs.lookup(said["encoding"] or "cp1252").name
+    guess = detect(cells, include_encodings=_OTHER_SCRIPTS, no_match_encoding=_OTHER_SCRIPTS[0])
+    found = codecs.lookup(guess["encoding"] or "cp1252").name
     if found == "cp949" and 2 * len(_HANGUL.findall(text := cells.decode(found, "ignore"))) < len(text):
         found = "gb18030"  # names are written in Hangul in Korea
     return [found, "cp1252", "latin-1"]

@@ -374,10 +374,10 @@ def _asked_for(first: Sequence[str], wanted: str, *, named: bool) -> int:
     if 1 <= number <= len(first):
         return number - 1
     text = f"The list has no column of that name or number among its {len(first)}"
-    shown = [_printable(name) for name in first[:_SHOWN_NAMES] if "@" not in name]
+    listed = [_printable(name) for name in first[:_SHOWN_NAMES] if "@" not in name]
     # Without a header the first row is data, which no message may show.
-    header = named or len(shown) == min(len(first), _SHOWN_NAMES)
-    raise MailsiftError("column_not_found", f"{text}: {', '.join(shown)}." if header else f"{text}.")
+    header = named or len(listed) == min(len(first), _SHOWN_NAMES)
+    raise MailsiftError("column_not_found", f"{text}: {', '.join(listed)}." if header else f"{text}.")
 
 
 def _found(first: Sequence[str], texts: pl.DataFrame, patterns: Sequence[str]) -> int:

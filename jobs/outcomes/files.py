@@ -156,8 +156,8 @@ def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[Row]) -> Iterat
         if any(map(_is_reason, column)) and share(column, _is_entry) >= 0.5
     ]
     is_written_to = subscribed_in(columns, choice.names)
-    told = {kind_of(cell) for cell in columns[kinds[0]]} if kinds else set()
-    is_report = OutcomeKind.DELIVERED in told and not _GIVEN_UP.isdisjoint(told)
+    kinds_named = {kind_of(cell) for cell in columns[kinds[0]]} if kinds else set()
+    is_report = OutcomeKind.DELIVERED in kinds_named and not _GIVEN_UP.isdisjoint(kinds_named)
     replies = any(share(column, is_reply) >= 0.3 for column in cells)
     usual = OutcomeKind.BOUNCED.value if replies else ""
     for row in chain(first[1:] if choice.header else first, rows):
@@ -222,8 +222,8 @@ def _rows(path: Path, head: bytes) -> tuple[tuple[str, ...] | None, Iterator[Row
         raise MailsiftError("unsupported_format", text)
     encoding = _encoding(path, head)
     start = head.decode(encoding, "replace")
-    said, length = said_delimiter(start)
-    rows = _csv_rows(path, encoding, dialect_of(start[length:], said).delimiter or ",")
+    named, length = said_delimiter(start)
+    rows = _csv_rows(path, encoding, dialect_of(start[length:], named).delimiter or ",")
     return None, _below_notes(islice(rows, bool(length), None))
 
 
@@ -381,11 +381,11 @@ def _unfolded(found: Any) -> Sequence[Any]:
 def _told_by_its_list(envelope: _Record, held: list[Any]) -> Sequence[Any]:
     """Return what a list holds; what says itself nothing of what happened is what the list is called."""
     name = next(name for name, value in envelope.items() if value is held)
-    told = kind_in_name(name)
-    if told is None or not (told[0] in WISHES or "bounce" in name.lower()) or any(map(_tells, held)):
+    meant = kind_in_name(name)
+    if meant is None or not (meant[0] in WISHES or "bounce" in name.lower()) or any(map(_tells, held)):
         return held
     records = [{"email": one} if isinstance(one, str) else one for one in held]
-    return [{"event": told[0].value, **one} if isinstance(one, dict) else one for one in records]
+    return [{"event": meant[0].value, **one} if isinstance(one, dict) else one for one in records]
 
 
 def _tells(one: Any) -> bool:
@@ -399,14 +399,14 @@ def _of(record: _Record, kind: type[_T]) -> list[_T]:
 def _read_records(records: Iterator[_Record]) -> Iterator[ParsedOutcome]:
     """Read events of senders as they post them to webhooks, and other records as rows of a table."""
     first = list(islice(records, OUTCOME_SAMPLE_ROWS))
-    told = [bool((sender := sender_of(record)) and read_event(sender, record)) for record in first]
+    are_events = [bool((sender := sender_of(record)) and read_event(sender, record)) for record in first]
     names: Row = ()
     read: Callable[[Row], ParsedOutcome] = _nothing
     try:
-        names, rows = _table_of(_flat(record) for record, known in zip(first, told, strict=True) if not known)
+        names, rows = _table_of(_flat(one) for one, known in zip(first, are_events, strict=True) if not known)
         read, _ = reader_of(names, list(rows))
     except MailsiftError:
-        if not any(told):
+        if not any(are_events):
             raise
     return chain.from_iterable(_read_record(record, names, read) for record in chain(first, records))
 
@@ -419,8 +419,8 @@ def _read_record(
     record: _Record, names: Row, read: Callable[[Row], ParsedOutcome]
 ) -> Sequence[ParsedOutcome]:
     sender = sender_of(record)
-    if sender and (told := read_event(sender, record)):
-        return told
+    if sender and (events := read_event(sender, record)):
+        return events
     one = read(_row_of(_flat(record), names))
     # What its reader leaves out shows nothing, unless it came to a mailbox and was looked at there.
     return [one] if sender is None or (one and one.kind is OutcomeKind.DELIVERED) else []

@@ -199,11 +199,11 @@ class OutcomeService:
         for row in rows:
             histories[by_digest[bytes(row.address)]].append(read_row(row, by_digest[bytes(row.address)]))
         now = self.clock()
-        shown = {
+        facts = {
             address: mailbox_fact(found, policy, now, within=max_age) for address, found in histories.items()
         }
         return OutcomeFacts(
-            sent={address: fact for address, fact in shown.items() if fact is not None},
+            sent={address: fact for address, fact in facts.items() if fact is not None},
             unwanted={by_digest[digest]: unwanted_by(reason) for digest, reason in suppressed},
         )
 
@@ -277,17 +277,17 @@ class OutcomeService:
         for one in found:
             address = canonical[one.address]
             is_dated = can_be(one.happened_at, now)
-            said, digest = one.diagnosis, cipher.digest(address)
+            diagnosis, digest = one.diagnosis, cipher.digest(address)
             yield OutcomeRow(
                 report=_report_digest(one, digest),
                 address=digest,
                 sealed=cipher.seal(address),
                 kind=one.kind.value,
-                answer=said.answer.value,
-                rule=said.rule,
-                smtp_code=said.smtp_code,
-                enhanced=said.enhanced,
-                said=said.text,
+                answer=diagnosis.answer.value,
+                rule=diagnosis.rule,
+                smtp_code=diagnosis.smtp_code,
+                enhanced=diagnosis.enhanced,
+                said=diagnosis.text,
                 origin=one.origin,
                 happened_at=utc_datetime(one.happened_at if is_dated else now),
                 undated=not is_dated,
@@ -331,8 +331,8 @@ def can_be(at: float, now: float) -> bool:
 
 def _report_digest(outcome: Outcome, address: bytes) -> bytes:
     """Return what two reports of the same thing have in common, whoever brings them and however often."""
-    said = outcome.message_id or f"{outcome.happened_at:.0f}"
-    named = f"{outcome.kind.value}\0{said}\0{outcome.diagnosis.rule}"
+    occasion = outcome.message_id or f"{outcome.happened_at:.0f}"
+    named = f"{outcome.kind.value}\0{occasion}\0{outcome.diagnosis.rule}"
     return hashlib.sha256(address + named.encode()).digest()[:_DIGEST_BYTES]
 
 

@@ -87,8 +87,8 @@ class SuppressionService:
             rows = await outcomes.page_of_suppressions(
                 connection, account_id, limit=limit + 1, after=after, only=only, reason=reason
             )
-        shown = tuple(_opened(row, cipher) for row in rows[:limit])
-        return SuppressionPage(shown, rows[limit - 1].address.hex() if len(rows) > limit else "")
+        page = tuple(_opened(row, cipher) for row in rows[:limit])
+        return SuppressionPage(page, rows[limit - 1].address.hex() if len(rows) > limit else "")
 
     async def count(self, account_id: UUID) -> Mapping[str, int]:
         """Return how many there are by reason."""

@@ -80,7 +80,7 @@ class _Telling:
 class _Columns:
     """Which column holds what, counted from 0; None for what a file does not say."""
 
-    told: _Telling
+    telling: _Telling
     address: int
     when: int | None
     message_id: int | None
@@ -126,8 +126,8 @@ def _apart_by_recipient(rows: Iterator[Row]) -> Iterator[Row]:
         return
     yield (*names[:place], "recipient", "status", *names[place + 1 :])
     for row in rows:
-        for told in re.split(r";(?=[^;#]*@)", cell_at(row, place))[:_MOST_RECIPIENTS]:
-            address, _, steps = told.partition("##")
+        for recipient in re.split(r";(?=[^;#]*@)", cell_at(row, place))[:_MOST_RECIPIENTS]:
+            address, _, steps = recipient.partition("##")
             yield (*row[:place], address, re.split(r"[;,]\s*", steps)[-1], *row[place + 1 :])
 
 
@@ -207,33 +207,33 @@ def subscribed_in(cells: Sequence[Sequence[str]], names: Sequence[str]) -> Calla
         if any(map(_is_subscribed, column)) and any(map(is_kind, column)) and share(column, _is_state) >= 0.9
     ]
     flags = {
-        place: told[0]
+        place: kind[0]
         for place, name in enumerate(names)
-        if (told := kind_in_name(name))
-        and not told[1]
+        if (kind := kind_in_name(name))
+        and not kind[1]
         and {_flag(cell) for cell in cells[place]} == {True, False}
     }
     if OutcomeKind.UNSUBSCRIBED not in flags.values():
         flags = {}
 
     def is_written_to(row: Row) -> bool:
-        told = [cell_at(row, place) for place in standings]
+        words = [cell_at(row, place) for place in standings]
         unset = all(_flag(cell_at(row, place)) is False for place in flags)
-        return (any(map(_is_subscribed, told)) or bool(flags)) and not any(map(is_kind, told)) and unset
+        return (any(map(_is_subscribed, words)) or bool(flags)) and not any(map(is_kind, words)) and unset
 
     return is_written_to
 
 
 def _flag(cell: str) -> bool | None:
     """Return what a cell says with yes or no, or a number; None for another one."""
-    said = cell.strip()
-    return False if _NO.fullmatch(said) else True if _YES.fullmatch(said) or _COUNT.fullmatch(said) else None
+    word = cell.strip()
+    return False if _NO.fullmatch(word) else True if _YES.fullmatch(word) or _COUNT.fullmatch(word) else None
 
 
 def _recognise(names: Row | None, frame: pl.DataFrame) -> tuple[_Columns, bool]:
     """Find out which column holds what, by name and else by its cells; and whether there is a header."""
-    shown = [_called(name) for name in names] if names is not None else None
-    choice = address_column(frame, shown, _recipients(shown or frame.row(0), frame))
+    called = [_called(name) for name in names] if names is not None else None
+    choice = address_column(frame, called, _recipients(called or frame.row(0), frame))
     full = list(names) if names is not None else list(choice.names)
     cells = [list(column) for column in (frame.slice(1) if choice.header else frame)]
     forecasts = [place for place, column in enumerate(cells) if _is_forecast(full[place], column)]
@@ -282,14 +282,14 @@ def _columns_of(table: _Table, address: int, found: _Telling) -> _Columns:
     of_readers = any(map(is_of_people, states))
     of_people = of_readers or (kind is None and bool(tells) and not found.words)
     times = _times(table, taken, of_people=of_people, of_entries=bool(found.codes))
-    telling = {tell.place for tell in tells}
+    telling_places = {tell.place for tell in tells}
     has_ids = not of_readers and found.codes is not _NUMBERS
     recipients = _matching(called, _TO, _ANOTHER_ADDRESS)
     originals = _matching(table.letters_last, _TO)
     return _Columns(
-        told=found,
+        telling=found,
         address=address,
-        when=next((place for place in times if place not in telling), next(iter(times), None)),
+        when=next((place for place in times if place not in telling_places), next(iter(times), None)),
         message_id=_message_id_column(table, address, taken) if has_ids else None,
         day_first=day_first_in(cell for place in times for cell in table.cells[place]),
         sent_is_delivered=_says_sent_for_delivered(states),
@@ -303,7 +303,7 @@ def _columns_of(table: _Table, address: int, found: _Telling) -> _Columns:
         of_readers=of_readers,
         changes=_changed_to(table),
         degrees=_degrees(table.cells, taken),
-        categories=tuple(telling if kind is None else {kind} | telling),
+        categories=tuple(telling_places if kind is None else {kind} | telling_places),
     )
 
 
@@ -425,12 +425,12 @@ _NEW_STANDING: Final = re.compile(r"[a-z]*subscriptions?status|newstatus")
 def _usual(cells: Sequence[Sequence[str]], words: Sequence[int], status: int | None) -> OutcomeKind | None:
     """Return what every row of a report of bounces is: most name a refusal for good, and no column says."""
     coded = cells[status] if status is not None else [""] * len(cells[0])
-    said = [
+    kinds = [
         _kind_by(" ".join(row), code)
         for code, *row in zip(coded, *(cells[place] for place in words), strict=True)
     ]
-    named = sum(kind is not None for kind in said)
-    return OutcomeKind.BOUNCED if named and said.count(OutcomeKind.BOUNCED) * 2 >= named else None
+    named = sum(kind is not None for kind in kinds)
+    return OutcomeKind.BOUNCED if named and kinds.count(OutcomeKind.BOUNCED) * 2 >= named else None
 
 
 def _last(name: str) -> str:
@@ -524,9 +524,9 @@ def _words_columns(table: _Table, taken: set[int | None], kind: int | None) -> t
 
 def _is_of_mail(table: _Table, kind: int, words: Sequence[int]) -> bool:
     """Say whether what happened did to messages, and not to a sign-in or a payment, which fail as well."""
-    told = [cell for cell in table.cells[kind] if is_kind(cell)]
+    kind_words = [cell for cell in table.cells[kind] if is_kind(cell)]
     return (
-        not (told and all(map(_is_of_anything, told)))
+        not (kind_words and all(map(_is_of_anything, kind_words)))
         or any(map(_is_about_mail, table.names))
         or any(is_reply(cell) or _MAILBOX.search(cell) for place in words for cell in table.cells[place])
     )
@@ -542,9 +542,9 @@ def _tells(table: _Table, taken: set[int | None]) -> tuple[_Tell, ...]:
         kind_in_name(name) or kind_in_name(last) for name, last in zip(table.names, table.last, strict=True)
     )
     return tuple(
-        _Tell(place, *told, of_list=bool(_OF_A_LIST.search(table.names[place])))
-        for place, told in enumerate(found)
-        if told and place not in taken
+        _Tell(place, *kind, of_list=bool(_OF_A_LIST.search(table.names[place])))
+        for place, kind in enumerate(found)
+        if kind and place not in taken
     )
 
 
@@ -601,10 +601,10 @@ def _says_sent_for_delivered(column: Iterable[str]) -> bool:
 
 
 def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
-    found = columns.told
+    found = columns.telling
     cells = (cell_at(row, place) for place in found.words)
-    told = [cell for cell in cells if re.search(r"[^\W\d]", cell)]
-    sentences = filter(is_reply, told), (cell for cell in told if " " in cell), told
+    texts = [cell for cell in cells if re.search(r"[^\W\d]", cell)]
+    sentences = filter(is_reply, texts), (cell for cell in texts if " " in cell), texts
     words = next(chain.from_iterable(sentences), "")
     status, word = cell_at(row, found.status), cell_at(row, found.kind)
     signs = list(_signs(row, columns))
@@ -631,11 +631,11 @@ def _read_row(columns: _Columns, row: Row) -> ParsedOutcome:
     if unsent and not is_reply(words):  # a server that answered was asked
         words = f"dropped: {words}"
     if kind is OutcomeKind.BOUNCED:
-        causes = map(suppression_cause, (words, *told[:_MOST_REASONS]))
+        causes = map(suppression_cause, (words, *texts[:_MOST_REASONS]))
         kind = earlier if earlier in WISHES else next(filter(None, causes), kind)
     failed = kind in FAILURES
     permanent = kind is OutcomeKind.BOUNCED
-    beside = " ".join(cell for cell in told if cell != words)
+    beside = " ".join(cell for cell in texts if cell != words)
     diagnosis = diagnose(words, status=status, permanent=permanent, beside=beside) if failed else ACCEPTED
     if diagnosis.answer in GONE and not status and _CATEGORY.fullmatch(words):
         diagnosis = NOTHING_SAID
@@ -694,7 +694,7 @@ class _Sign:
 
 
 def _signs(row: Row, columns: _Columns) -> Iterator[_Sign]:
-    for tell in columns.told.tells:
+    for tell in columns.telling.tells:
         cell = cell_at(row, tell.place)
         if not cell or _NO.fullmatch(cell):
             continue
@@ -739,16 +739,16 @@ def _kind_of_row(
         found = OutcomeKind.DEFERRED
     if found:
         return _written_off(signs, words) if found is OutcomeKind.UNSUBSCRIBED else found
-    said = _kind_by(words, status)
-    if _is_handed_over(word) and (columns.sent_is_delivered or said is OutcomeKind.DELIVERED):
+    kind_by_words = _kind_by(words, status)
+    if _is_handed_over(word) and (columns.sent_is_delivered or kind_by_words is OutcomeKind.DELIVERED):
         return OutcomeKind.DELIVERED
     if signs:
         arrived = {sign.kind for sign in signs} == {OutcomeKind.DELIVERED}
-        return said if said and arrived else _weighed(signs)
-    if columns.told.kind is not None:  # a word that we do not know, beside a refusal, or what waits after one
-        waits = said is OutcomeKind.DEFERRED and not is_of_people(word)
-        return said if waits or (said in FAILURES and not _is_state(word)) else None
-    return said or (columns.usual if words or status else None)
+        return kind_by_words if kind_by_words and arrived else _weighed(signs)
+    if columns.telling.kind is not None:  # a word we do not know, beside a refusal, or what waits after one
+        waits = kind_by_words is OutcomeKind.DEFERRED and not is_of_people(word)
+        return kind_by_words if waits or (kind_by_words in FAILURES and not _is_state(word)) else None
+    return kind_by_words or (columns.usual if words or status else None)
 
 
 def _written_off(signs: Sequence[_Sign], words: str) -> OutcomeKind:
@@ -971,9 +971,9 @@ def _kind_of(word: str) -> OutcomeKind | None:
         return known or _kind_in_japanese(word)
     if " " not in word and _NO_MAILBOX.search(plain):
         return OutcomeKind.BOUNCED
-    said = next((row for row in _PHRASES if row[0].search(plain)), None)
-    if said or len(plain.split()) > _LONGEST_NAME:
-        return said[1] if said else None
+    phrase = next((row for row in _PHRASES if row[0].search(plain)), None)
+    if phrase or len(plain.split()) > _LONGEST_NAME:
+        return phrase[1] if phrase else None
     words = re.split(r"[\s-]+", plain)
     telling = {word for word in words if word in _KIND_OF}
     if telling <= _ATTEMPTED and not all(word in telling or _SAYS_NO_MORE.fullmatch(word) for word in words):
@@ -1103,9 +1103,9 @@ def _is_forecast(name: str, cells: Iterable[str]) -> bool:
     plain = letters(name)
     if plain.startswith("mailsift") or _VERIFICATION.search(f"{plain} {name}"):
         return True
-    said = {_plain(cell[:_LONGEST_WORDS]): cell for cell in cells if cell}
-    others = (cell for plain, cell in said.items() if plain not in _OF_VERDICTS)
-    return not _VERDICTS.isdisjoint(said) and not any(map(kind_of, others))
+    by_words = {_plain(cell[:_LONGEST_WORDS]): cell for cell in cells if cell}
+    others = (cell for plain, cell in by_words.items() if plain not in _OF_VERDICTS)
+    return not _VERDICTS.isdisjoint(by_words) and not any(map(kind_of, others))
 
 
 def _is_trait(name: str) -> bool:

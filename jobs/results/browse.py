@@ -452,8 +452,8 @@ _DEFAULT_COLUMNS = 2  # of the customer's columns, where none was asked for
 def read_page(files: ResultFiles, row_filter: RowFilter, asked: PageRequest) -> ResultsPage:
     """Return some of the matching rows; columns that are not there are left out."""
     ids, columns = _own_columns(files), asked.columns
-    shown = [name for name in columns if name in ids] if columns is not None else list(ids)[:_DEFAULT_COLUMNS]
-    return _page(files, matching_rows(files, row_filter), {ids[name]: name for name in shown}, asked)
+    names = [name for name in columns if name in ids] if columns is not None else list(ids)[:_DEFAULT_COLUMNS]
+    return _page(files, matching_rows(files, row_filter), {ids[name]: name for name in names}, asked)
 
 
 def read_checked_page(files: ResultFiles, row_filter: RowFilter, asked: PageRequest) -> ResultsPage | None:

@@ -240,19 +240,19 @@ def main() -> None:
     try:
         _obey()
     except MailsiftError as error:
-        _tell(f"{error.code}: {_sentence_of(error)}")
+        _print_error(f"{error.code}: {_sentence_of(error)}")
         sys.exit(_EXIT_ERROR)
     except UnicodeEncodeError as error:
         if error.reason != _NO_TEXT:
             raise
-        _tell("bad_text: An argument or what was typed is no UTF-8.")
+        _print_error("bad_text: An argument or what was typed is no UTF-8.")
         sys.exit(_EXIT_ERROR)
     except KeyboardInterrupt:
         sys.exit(_EXIT_INTERRUPTED)
     except BaseException as error:  # a panic of polars' is no Exception
         if isinstance(error, SystemExit | BlockingIOError) or not lacks_threads(error):
             raise
-        _tell(f"no_threads: {_NO_THREADS}")
+        _print_error(f"no_threads: {_NO_THREADS}")
         sys.exit(_EXIT_ERROR)
     finally:
         gc.freeze()  # or the interpreter looks through everything that is loaded once more before it ends
@@ -285,7 +285,7 @@ def _obey() -> None:
         raise MailsiftError("output_not_writable", f"Can’t write: {os.strerror(error.errno)}.") from None
 
 
-def _tell(line: str) -> None:
+def _print_error(line: str) -> None:
     """Say what ended the command, to who can hear it."""
     try:
         print(f"mailsift: {printable(line)}", file=sys.stderr, flush=True)  # noqa: T201 - the command line speaks
@@ -341,4 +341,4 @@ def logs_for(command: str | None) -> None:
     configure_logs(CRITICAL if command in _THAT_REPORT else WARNING)
     if command not in _THAT_LOG:
         for name, meant in Settings.mistyped().items():
-            _tell(f"{name} is no setting and changes nothing. Did you mean {meant}?")
+            _print_error(f"{name} is no setting and changes nothing. Did you mean {meant}?")

@@ -70,7 +70,7 @@ def create_user(
 @users_app.command("list")
 def list_users(*, as_json: JsonOption = False) -> None:
     """List everybody who can sign in, and where they are members."""
-    rows = with_container(lambda parts: parts.people.members.everybody())
+    rows = with_container(lambda parts: parts.people.members.list_all())
     people = [{name: _json_value(value) for name, value in row.items()} for row in rows]
     show(people, _users_table, dict, as_json=as_json)
 

@@ -134,8 +134,8 @@ def _in_words(error: Exception) -> str:
 
 
 async def _settings(_: Settings) -> Judgement:
-    told = [f"{name} is none; did you mean {meant}?" for name, meant in Settings.mistyped().items()]
-    return Health.WARNING, " ".join(told)
+    sentences = [f"{name} is none; did you mean {meant}?" for name, meant in Settings.mistyped().items()]
+    return Health.WARNING, " ".join(sentences)
 
 
 async def _database(settings: Settings) -> Judgement:
@@ -191,10 +191,10 @@ async def _resolver(settings: Settings) -> Judgement:
     if not sound:
         return Health.FAILED, DISTRUSTED
     if len(sound) < len(faults):
-        told = [f"{server}: {why}." for server, why in faults.items() if why]
+        sentences = [f"{server}: {why}." for server, why in faults.items() if why]
         if settings.dns_canaries:  # without them all are asked
-            told.append(f"Only {' and '.join(sound)} {'is' if len(sound) == 1 else 'are'} asked.")
-        return Health.WARNING, " ".join(told)
+            sentences.append(f"Only {' and '.join(sound)} {'is' if len(sound) == 1 else 'are'} asked.")
+        return Health.WARNING, " ".join(sentences)
     if not exchangers:
         return Health.WARNING, f"{name} has no MX (MAILSIFT_PREFLIGHT_DOMAINS)."
     return Health.OK, f"{name} has {len(exchangers)} MX."

@@ -328,7 +328,7 @@ async def watch_job(
     Where nobody watches a terminal, what is new is told, a line in `quiet_seconds` at most: a list may
     wait for days.
     """
-    speed, printed_at, pause, told = Speed(), float("-inf"), _FIRST_LOOK_SECONDS, ("", "")
+    speed, printed_at, pause, printed = Speed(), float("-inf"), _FIRST_LOOK_SECONDS, ("", "")
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while True:
             view = await _job_now(service, account, job_id)
@@ -340,9 +340,9 @@ async def watch_job(
             if console.is_terminal:
                 live.update(progress_bar(view, rate), refresh=True)
             elif now - printed_at >= quiet_seconds:
-                line, before = _progress_line(view, rate), told
-                told = (line.plain, view.warning)
-                if told != before:
+                line, before = _progress_line(view, rate), printed
+                printed = (line.plain, view.warning)
+                if printed != before:
                     printed_at = now
                     warnings = _warning_lines(view) if view.warning != before[1] else ()
                     console.print(line, *warnings, sep="\n", soft_wrap=True)

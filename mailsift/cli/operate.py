@@ -94,8 +94,8 @@ def server_settings(**given: object) -> Settings:
         MailsiftError: `bad_settings`.
     """
     _end_with_terminal()
-    said = {name: value for name, value in given.items() if value is not None}
-    settings = Settings.from_env().model_copy(update=said)
+    options = {name: value for name, value in given.items() if value is not None}
+    settings = Settings.from_env().model_copy(update=options)
     settings.make_home()
     configure_server_logs(settings.log_level)
     for name, meant in Settings.mistyped().items():
@@ -133,7 +133,7 @@ def migrate_command(
 
 def _awaited(url: str) -> str:
     """Return the database's revision once it serves; tells what it waits for, each reason once."""
-    told = ""
+    printed = ""
     while True:
         try:
             if serves(found := revision(url)):
@@ -143,8 +143,8 @@ def _awaited(url: str) -> str:
             if not error.retryable:
                 raise
             reason = f"Waiting. {sentence_of(error)}"
-        if reason != told:
-            typer.echo(told := reason, err=True)
+        if reason != printed:
+            typer.echo(printed := reason, err=True)
         time.sleep(_LOOK_SECONDS)
 
 

@@ -496,10 +496,10 @@ def _backlog(stats: Snapshot) -> str:
 
 def _alarm(alarm: Alarm) -> list[RenderableType]:
     style = "bold red" if alarm.level is Level.CRITICAL else "yellow"
-    said = Text.assemble((f"{alarm.level.value}: ", style), alarm.text)
+    line = Text.assemble((f"{alarm.level.value}: ", style), alarm.text)
     if alarm.level is not Level.CRITICAL:
-        return [said]
-    return [said, Padding(Text(alarm.rule.action.replace("`", ""), style="dim"), (0, 0, 0, 2))]
+        return [line]
+    return [line, Padding(Text(alarm.rule.action.replace("`", ""), style="dim"), (0, 0, 0, 2))]
 
 
 def _state(state: str) -> Text:
@@ -551,7 +551,7 @@ def _overview_shape(overview: Overview) -> dict[str, Any]:
             "pending": stats.outbox.pending,
             "oldest_due_s": round(stats.outbox.oldest_due_s, 1),
         },
-        "troubled_chunks": stats.troubled,
+        "troubled_chunks": stats.failing_chunks,
         "alarms": _alarm_shapes(overview.alarms),
     }
 

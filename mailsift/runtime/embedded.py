@@ -541,7 +541,7 @@ class Valkey(Daemon):
         lines = [f"{name} {value}" for name, value in _VALKEY_SETTINGS.items()]
         lines += [f"{name} {_quoted(path)}" for name, path in paths.items()]
         # not by a file: its name would be taken for a pattern, and where nothing fits all defaults count
-        _run((str(binary), "-"), (alive,), None, told="\n".join(lines) + "\n")
+        _run((str(binary), "-"), (alive,), None, stdin="\n".join(lines) + "\n")
 
 
 class _Reachable(NamedTuple):
@@ -568,13 +568,13 @@ def _run(
     *,
     log: IO[bytes] | None = None,
     environment: Mapping[str, str] | None = None,
-    told: str = "",
+    stdin: str = "",
 ) -> None:
-    """Run a command that ends by itself, out of reach of the terminal's Ctrl-C; `told` is its input."""
+    """Run a command that ends by itself, out of reach of the terminal's Ctrl-C; `stdin` is its input."""
     subprocess.run(  # noqa: S603 - our own binaries and arguments
         command,
         check=True,
-        input=told,
+        input=stdin,
         stdout=log or subprocess.DEVNULL,
         stderr=log or subprocess.PIPE,
         text=True,

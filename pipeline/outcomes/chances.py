@@ -118,8 +118,8 @@ class Chances:
             prior = min(_WEIGHT, strength)
             mean = (tally.arrived + prior * mean) / (tally.sent + prior)
             strength = tally.sent + prior
-        told = strength - prior / 2
-        return MeasuredShare(mean, *wilson(mean * told, told), n)
+        weight = strength - prior / 2
+        return MeasuredShare(mean, *wilson(mean * weight, weight), n)
 
 
 def _sum_by_group(tallies: _Tallies) -> defaultdict[tuple[object, ...], SentTally]:

@@ -289,9 +289,9 @@ that was asked to verify an address and sent none."""
 
 def _without_those_that_arrived(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
     """Leave out that a message failed for one behind an address where it arrived at another one."""
-    told = list(outcomes)
-    arrived = {one.address.casefold() for one in told if one.kind is OutcomeKind.DELIVERED}
-    for one in told:
+    every = list(outcomes)
+    arrived = {one.address.casefold() for one in every if one.kind is OutcomeKind.DELIVERED}
+    for one in every:
         if one.kind is OutcomeKind.DELIVERED or one.address.casefold() not in arrived:
             yield one
 
@@ -799,9 +799,9 @@ def _reasons_by_clause(message: Message, prose: str) -> dict[str, str]:
     supposes it, it says so of nobody, nor does a server's reply of whom it names itself.
     """
     ours = _folded_addresses(message, "From", "To")
-    told = _SENDER.sub("", _of_the_failed(prose[:_FIRST_TEXT]))
+    text = _SENDER.sub("", _of_the_failed(prose[:_FIRST_TEXT]))
     found: dict[str, str] = {}
-    clauses = chain.from_iterable(map(_by_line, _CLAUSE.split(told)))
+    clauses = chain.from_iterable(map(_by_line, _CLAUSE.split(text)))
     for clause in map(_one_line, islice((one for one in clauses if "@" in one), _MOST_CLAUSES)):
         named = list(_ADDRESS.finditer(clause))
         if _is_about_all(named, clause) and diagnose(clause).answer is not Answer.UNCLEAR:
@@ -888,12 +888,12 @@ def _forwarded_from(addresses: Iterable[str], prose: str) -> dict[str, list[str]
     """Return, by address in lower case, the one forwarded to it, as Exim, Postfix and Sendmail say."""
     wanted = {address.lower() for address in addresses}
     found: dict[str, list[str]] = {}
-    for told in _FORWARDED.finditer(prose):
-        before = prose[max(0, told.start() - _LONGEST_ADDRESS - _FAR_ENOUGH) : told.start()].lower()
+    for forwarded in _FORWARDED.finditer(prose):
+        before = prose[max(0, forwarded.start() - _LONGEST_ADDRESS - _FAR_ENOUGH) : forwarded.start()].lower()
         before = _REASON_BETWEEN.sub("", before)[-_LONGEST_ADDRESS:]
         names = (before[begin.start() :] for begin in _NAME_BEGINS.finditer(before))
         for name in wanted.intersection(names):
-            found.setdefault(name, [told["address"]])
+            found.setdefault(name, [forwarded["address"]])
     return found
 
 
@@ -1256,8 +1256,8 @@ def _reason_in(texts: Sequence[str]) -> str:
     for text in texts:
         if coded := _REPLY_WITH_CODE.search(text):
             words = " ".join(coded[0].split())[:1_500]
-            told = _BEFORE_RECIPIENT.search(text[: coded.end()]) or _TRANSCRIPT_OF_SENDER.search(text)
-            return f"{words} {_TO_SENDER}" if told else words
+            is_to_sender = _BEFORE_RECIPIENT.search(text[: coded.end()]) or _TRANSCRIPT_OF_SENDER.search(text)
+            return f"{words} {_TO_SENDER}" if is_to_sender else words
     blocks = (text.strip(" \n\t:>") for text in texts)
     found = (_one_line(part) for block in blocks for part in (block.partition("\n\n")[0], block))
     return next((one for one in found if _FAILED.search(one) or _says_why(one)), "")

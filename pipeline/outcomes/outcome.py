@@ -231,11 +231,11 @@ def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str
     if not words.strip() and not status:
         return NOTHING_SAID
     outermost = SmtpReply(Stage.RCPT, _code(words, "", permanent=permanent), "", words)
-    said = innermost(outermost)  # what a report writes around it says nothing
-    found = _ENHANCED.search(said.text) or _ENHANCED.search(status)
+    reply = innermost(outermost)  # what a report writes around it says nothing
+    found = _ENHANCED.search(reply.text) or _ENHANCED.search(status)
     enhanced = found[1] if found else ""
-    code = said.code if said is not outermost else _code(words, enhanced, permanent=permanent)
-    reading = classify(SmtpReply(said.stage, code, enhanced, said.text))
+    code = reply.code if reply is not outermost else _code(words, enhanced, permanent=permanent)
+    reading = classify(SmtpReply(reply.stage, code, enhanced, reply.text))
     answer = reading.answer
     named_code = _CODE.search(words)
     around = f"{words}\n{beside[:2_000]}"
@@ -465,19 +465,19 @@ def fates(judged_at: Sequence[float], outcomes: Iterable[Outcome]) -> list[Fate 
         outcomes: of the address, in any order.
     """
     ordered = sorted(_in_known_order(outcomes), key=_counts_from)
-    told = [(entry.happened_at, _counts_from(entry), fate) for entry in ordered if (fate := _fate(entry))]
+    timed = [(entry.happened_at, _counts_from(entry), fate) for entry in ordered if (fate := _fate(entry))]
     result: list[Fate | None] = []
     for index, begin in enumerate(judged_at):
         end = judged_at[index + 1] if index + 1 < len(judged_at) else float("inf")
         end = min(end, begin + WINDOW_DAYS * DAY_SECONDS)
-        told = [one for one in told if one[0] >= begin]
-        first = next((counts for at, counts, _ in told if at < end), None)
+        timed = [one for one in timed if one[0] >= begin]
+        first = next((counts for at, counts, _ in timed if at < end), None)
         if first is None:
             result.append(None)
             continue
         last = first + _LATE_SECONDS
-        result.append([fate for _, counts, fate in told if first <= counts <= last][-1])
-        told = [one for one in told if not first <= one[1] <= last]
+        result.append([fate for _, counts, fate in timed if first <= counts <= last][-1])
+        timed = [one for one in timed if not first <= one[1] <= last]
     return result
 
 

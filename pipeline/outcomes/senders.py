@@ -172,14 +172,14 @@ def _ses(event: _Json) -> Iterator[ParsedOutcome]:
 
 def _ses_recipients(event: _Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[ParsedOutcome]:
     details = _as_object(event[part])
-    told = _ses_kind(kind, part, details)
-    if told is None:
+    ses_kind = _ses_kind(kind, part, details)
+    if ses_kind is None:
         return
     for recipient in details[recipients]:
         fields = recipient if isinstance(recipient, dict) else {"emailAddress": recipient}
         yield from _outcome(
             SenderKind.SES,
-            told,
+            ses_kind,
             _text(fields, "emailAddress"),
             _text(details, "timestamp", "arrivalDate") or _text(event, "mail.timestamp"),
             words=_text(fields, "diagnosticCode") or _text(details, "bounceSubType", "delayType"),
@@ -406,10 +406,10 @@ def _listmonk(event: _Json) -> Iterator[ParsedOutcome]:
         meta = _meta(event.get("meta"))
         sender = sender_of(meta)
         passed_on = read_event(sender, meta) if sender else ()
-        told = [one for one in passed_on if one and one.address.casefold() == address.casefold()]
-        if told:
+        of_recipient = [one for one in passed_on if one and one.address.casefold() == address.casefold()]
+        if of_recipient:
             listed_at = epoch(_text(event, "created_at"))
-            yield from (replace(one, happened_at=one.happened_at or listed_at) for one in told)
+            yield from (replace(one, happened_at=one.happened_at or listed_at) for one in of_recipient)
             return
         yield from _outcome(
             SenderKind.LISTMONK,

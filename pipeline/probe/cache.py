@@ -153,12 +153,12 @@ class Witnesses:
 
     def remember(self, queue: ProbeQueue, mailboxes: Mapping[str, MailboxFact], owner: str) -> None:
         """Keep the witnesses that were accepted just now; a random one is better than none."""
-        heard = frozenset(queue.accepted_at.values())
+        accepted = frozenset(queue.accepted_at.values())
         of_routes = ((key, route.witness) for key, route in queue.routes.items())
         of_servers = ((_server(*server), witness) for server, witness in queue.accepted_at.items())
         for key, witness in chain(of_routes, of_servers):
             fact = mailboxes.get(witness)
-            if witness in heard and (fact is None or fact.answer in (Answer.ACCEPTED, Answer.NOT_ASKED)):
+            if witness in accepted and (fact is None or fact.answer in (Answer.ACCEPTED, Answer.NOT_ASKED)):
                 self._accepted[owner, key] = witness, self._clock()
                 self._accepted.move_to_end((owner, key))
         while len(self._accepted) > _MOST_WITNESSES:

@@ -166,11 +166,11 @@ class Port25Probe:
             for candidate in reversed(candidates)
             if self.interception.is_well_known(candidate.ask.provider)
         }
-        heard = zip(first, await asyncio.gather(*map(self._greeting_name, first.values())), strict=True)
+        names = zip(first, await asyncio.gather(*map(self._greeting_name, first.values())), strict=True)
         greetings: dict[str, dict[str, Greeting]] = {
             candidate.source.identity: {} for candidate in candidates
         }
-        for (source, provider), name in heard:
+        for (source, provider), name in names:
             if name:
                 greeting = Greeting(first[source, provider].ask.address, name)
                 greetings[source][provider] = greeting

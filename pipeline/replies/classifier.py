@@ -67,12 +67,12 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     by_code = _rule_by_code(reply.stage, reply.code)
     if by_code is not None:
         return ReplyReading(by_code.answer, by_code.id, 0.0)
-    said = _without_hosts(reply.text[:_MAX_TEXT], own)
+    plain = _without_hosts(reply.text[:_MAX_TEXT], own)
     key = (reply.stage, str(reply.code), _enhanced_code(reply))
-    text = _reason(reply.stage, str(reply.code), simplify(said, own=own))
+    text = _reason(reply.stage, str(reply.code), simplify(plain, own=own))
     rule = _matching_rule(*key, text)
     if rule.id == "unclear":
-        split = _reason(reply.stage, str(reply.code), simplify(_split_identifiers(said), own=own))
+        split = _reason(reply.stage, str(reply.code), simplify(_split_identifiers(plain), own=own))
         corrected = _correct_spelling(split)
         spelt = _matching_rule(*key, corrected)
         if not _patterns().search(text).finds(_patterns().bits(spelt.unless)):  # in its own language
@@ -725,13 +725,13 @@ def _find_passed_on(text: str) -> _PassedOn | None:
     if found is None:
         return None
     groups = found.groupdict()
-    said = found.string[found.end() :]
-    in_reply = _IN_REPLY.search(said)
+    rest = found.string[found.end() :]
+    in_reply = _IN_REPLY.search(rest)
     commands = (groups.get("exim"), groups.get("callout"), in_reply and in_reply["command"])
     came_early = any(_BEFORE_RCPT.match(command) for command in commands if command)
     stage = Stage.MAIL if came_early or groups.get("greeting") or groups.get("qmail") else Stage.RCPT
     code = int(groups["code"] or f"{groups['class']}50")
-    words = _END_OF_PASSED_ON.sub("", _IN_REPLY.sub("", said))
+    words = _END_OF_PASSED_ON.sub("", _IN_REPLY.sub("", rest))
     return _PassedOn(found.string[: found.start()], stage, code, words)
 
 

@@ -212,9 +212,9 @@ def _says_more(sentence: str) -> bool:
     """Say whether a mailbox is closed in a sentence with words that we do not know, but for its name."""
     words = _WORD_OR_NAME.findall(sentence)
     meant = [_word_meaning(word) for word in words]
-    said = reduce(or_, meant, _phrase_meaning(sentence))
-    is_closed = said & Word.BOX and (said & Word.CLOSED or (said & Word.NOT and said & Word.ACTIVE))
-    is_gone = said & (Word.GONE | Word.LEFT | Word.NOBODY) or (said & Word.NOT and said & Word.THERE)
+    sense = reduce(or_, meant, _phrase_meaning(sentence))
+    is_closed = sense & Word.BOX and (sense & Word.CLOSED or (sense & Word.NOT and sense & Word.ACTIVE))
+    is_gone = sense & (Word.GONE | Word.LEFT | Word.NOBODY) or (sense & Word.NOT and sense & Word.THERE)
     if not is_closed or is_gone:
         return False
     unread = [number for number, word in enumerate(words) if _is_unread(word)]
@@ -345,9 +345,9 @@ def meanings(text: str) -> frozenset[Meaning]:
     """
     text = _without_asides(_A_CUSTOMER.sub(r"\1 abonne", text.replace("the-address", "theaddress")))
     sentences = [_Sentence(sentence) for sentence in _SENTENCES.split(text)]
-    told = [sentence for sentence in sentences if not sentence.is_signature()]
-    found = frozenset(meaning for sentence in told for meaning in _meanings(sentence))
-    speaks_of_us = any(sentence.all & Word.MINE for sentence in told)
+    spoken = [sentence for sentence in sentences if not sentence.is_signature()]
+    found = frozenset(meaning for sentence in spoken for meaning in _meanings(sentence))
+    speaks_of_us = any(sentence.all & Word.MINE for sentence in spoken)
     clauses = _SEVERAL_CLAUSES.split(text)
     if any(map(_says_more, clauses)) or any(map(_says_more_unspaced, clauses)):
         found |= {Meaning.CLOSED_AND_MORE}

@@ -276,17 +276,17 @@ def parse_plain(text: str) -> ParsedAddress | None:
 
 def _parse_international(text: str) -> ParsedAddress | None:
     """Parse a plain local part at an international domain that is known to be good from another address."""
-    local, _, shown = text.partition("@")
-    if shown.isascii() or len(text.encode()) > _LONGEST_INTERNATIONAL or not _LOCAL.fullmatch(local):
+    local, _, domain_text = text.partition("@")
+    if domain_text.isascii() or len(text.encode()) > _LONGEST_INTERNATIONAL or not _LOCAL.fullmatch(local):
         return None
-    domain = _ascii_domain(shown)
+    domain = _ascii_domain(domain_text)
     return ParsedAddress(f"{local.lower()}@{domain}", local.lower(), domain, "") if domain else None
 
 
 @lru_cache(maxsize=16_384)
-def _ascii_domain(shown: str) -> str:
+def _ascii_domain(domain_text: str) -> str:
     """Return an international domain in ASCII, "" for a bad one."""
-    return parse_exact(f"{_ANYBODY}@{shown}").domain
+    return parse_exact(f"{_ANYBODY}@{domain_text}").domain
 
 
 def parse_exact(text: str) -> ParsedAddress:
@@ -295,10 +295,10 @@ def parse_exact(text: str) -> ParsedAddress:
     rule = obvious_rule(text)
     if rule is not None:
         return _rejected(text, rule)
-    typed, _, shown = text.rpartition("@")
+    typed, _, domain_text = text.rpartition("@")
     try:
         local = _normal_local(typed.lower())
-        domain = _domain_in_ascii(shown)
+        domain = _domain_in_ascii(domain_text)
     except idna.IDNAError as error:
         return _rejected(text, _rule_of_idna(error))
     except ValueError as error:  # EmailNotValidError is one
@@ -340,7 +340,7 @@ def _normal_local(local: str) -> str:
     return found.local_part if seen == local else unicodedata.normalize("NFC", local)
 
 
-def _domain_in_ascii(shown: str) -> str:
+def _domain_in_ascii(domain: str) -> str:
     """Return a domain as DNS knows it, lower-case: UTS 46 maps its signs, RFC 5891 says what a label may be.
 
     Pictures may stand in a label, too, though IDNA 2008 forbids them: some registries sell such names.
@@ -348,9 +348,9 @@ def _domain_in_ascii(shown: str) -> str:
     Raises:
         idna.IDNAError: a label cannot be one.
     """
-    if shown.isascii():
-        return shown.lower()
-    labels = idna.uts46_remap(shown, std3_rules=True).split(".")
+    if domain.isascii():
+        return domain.lower()
+    labels = idna.uts46_remap(domain, std3_rules=True).split(".")
     for words in (*(_PICTURES.sub("", label) for label in labels[:-1]), labels[-1]):
         if not words.isascii():
             idna.check_label(words)

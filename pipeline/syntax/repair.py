@@ -208,11 +208,11 @@ def _is_ornament(sign: str) -> bool:
 
 def _without_markup(text: str) -> str:
     """Return what a link shows, and where it goes, when that is another address or it shows none."""
-    shown = _MARKUP.sub(" ", _LOOKS.sub("", text))
+    visible = _MARKUP.sub(" ", _LOOKS.sub("", text))
     goes = _GOES.search(text)
-    if goes is None or goes[0].partition(":")[2].partition("?")[0].lower() in shown.lower():
-        return shown
-    return f"{shown} {goes[0]}" if "@" in shown else goes[0]
+    if goes is None or goes[0].partition(":")[2].partition("?")[0].lower() in visible.lower():
+        return visible
+    return f"{visible} {goes[0]}" if "@" in visible else goes[0]
 
 
 def _one_address(text: str, domain_of: Callable[[str], str]) -> str:

@@ -119,8 +119,8 @@ _OF_PIPELINE: Final = "of pipeline caused error: "  # the library's words before
 
 def _is_outage(error: RedisError) -> bool:
     """Whether the server is the trouble, not what it was asked: a script error would come every time."""
-    said = str(error).rpartition(_OF_PIPELINE)[2].lstrip("('\"")
-    return isinstance(error, _OUTAGES) or said.partition(" ")[0] in _OUTAGE_CODES
+    message = str(error).rpartition(_OF_PIPELINE)[2].lstrip("('\"")
+    return isinstance(error, _OUTAGES) or message.partition(" ")[0] in _OUTAGE_CODES
 
 
 _WORDS: Final = (

@@ -167,7 +167,7 @@ class RedisThrottle(Throttle):
         return [HELD if no else next(answers) for no in held]
 
     async def _decide(self, asks: Sequence[Ask]) -> Sequence[Grant]:
-        if self._is_gone and not await self._tell():
+        if self._is_gone and not await self._renew_leases():
             return await self._grant_without_redis(asks)
         name = f"{secrets.token_hex(8)}."
         limits = [limits_of(ask, self._row(ask.provider), self._config) for ask in asks]
@@ -260,9 +260,9 @@ class RedisThrottle(Throttle):
 
         And end those that are over as Redis may not know.
         """
-        await self._tell()
+        await self._renew_leases()
 
-    async def _tell(self) -> bool:
+    async def _renew_leases(self) -> bool:
         """Do so; returns whether Redis knows now."""
         now = self._monotonic()
         self._running = {lease: one for lease, one in self._running.items() if one.until > now}

@@ -723,7 +723,7 @@ async def follow_clock(connection: Connection) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class TroubledChunk:
+class FailingChunk:
     """A chunk that was tried more than twice, or is a half of one.
 
     Attributes:
@@ -745,7 +745,7 @@ class TroubledChunk:
     owner: str | None
 
 
-_TROUBLED = statement("""
+_FAILING = statement("""
     SELECT c.job_id, j.name AS job_name, a.name AS account, c.n, c.state, c.lane AS throttle_key,
         c.attempt, c.addresses, c.last_error, c.ready_at, c.lease_owner AS owner
     FROM chunk c JOIN job j ON j.id = c.job_id JOIN account a ON a.id = j.account_id
@@ -754,17 +754,17 @@ _TROUBLED = statement("""
 """)
 
 
-async def troubled(connection: Connection, *, limit: int, job_id: UUID | None = None) -> list[TroubledChunk]:
+async def failing(connection: Connection, *, limit: int, job_id: UUID | None = None) -> list[FailingChunk]:
     """Return chunks that were tried more than twice (of one job, or of all), open ones first."""
-    return await rows_as(TroubledChunk, connection, _TROUBLED, {"limit": limit, "job_id": job_id})
+    return await rows_as(FailingChunk, connection, _FAILING, {"limit": limit, "job_id": job_id})
 
 
-_COUNT_TROUBLED = statement("SELECT count(*) FROM chunk WHERE attempt > 2 AND state IN {open_chunk}")
+_COUNT_FAILING = statement("SELECT count(*) FROM chunk WHERE attempt > 2 AND state IN {open_chunk}")
 
 
-async def count_troubled(connection: Connection) -> int:
+async def count_failing(connection: Connection) -> int:
     """Return how many open chunks were tried more than twice."""
-    return int((await connection.execute(_COUNT_TROUBLED)).scalar_one())
+    return int((await connection.execute(_COUNT_FAILING)).scalar_one())
 
 
 _FRESH = text("""

@@ -118,9 +118,9 @@ async def find(connection: Connection, hashes: Sequence[bytes]) -> tuple[KeyRow,
     row = (await connection.execute(_FIND, {"hashes": list(hashes)})).mappings().first()
     if row is None:
         return None
-    shown = dict(row)
-    found = bytes(shown.pop("hash"))
-    return _key(**shown), found
+    fields = dict(row)
+    found = bytes(fields.pop("hash"))
+    return _key(**fields), found
 
 
 async def of_account(connection: Connection, account_id: UUID) -> list[KeyRow]:

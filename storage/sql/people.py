@@ -59,7 +59,7 @@ async def remove_person(connection: Connection, person_id: UUID) -> None:
     await connection.execute(delete(person).where(person.c.id == person_id))
 
 
-async def everybody(connection: Connection) -> Sequence[Row]:
+async def list_all(connection: Connection) -> Sequence[Row]:
     """Return every membership with the person and the account's name; persons without one come last."""
     statement = (
         select(person.c.id, person.c.email, person.c.operator, person.c.created_at, person.c.last_sign_in)
@@ -76,7 +76,7 @@ async def lock_people(connection: Connection) -> None:
     await connection.execute(text("LOCK TABLE person IN SHARE ROW EXCLUSIVE MODE"))
 
 
-async def anybody(connection: Connection) -> bool:
+async def any_exist(connection: Connection) -> bool:
     """Say whether there is a person at all."""
     return (await connection.execute(select(person.c.id).limit(1))).first() is not None
 

@@ -132,7 +132,7 @@ class Snapshot:
         steps: lists to take in and jobs to finish that nobody works on.
         chunks: those that are not done.
         waits: addresses that wait, by why they do (WaitReason).
-        troubled: open chunks that were tried more than twice.
+        failing_chunks: open chunks that were tried more than twice.
         drift: jobs whose counters are wrong.
         outbox: webhook deliveries.
         endpoints: how many are in each of ENDPOINT_STATES, without those of test accounts.
@@ -151,7 +151,7 @@ class Snapshot:
     steps: int = 0
     chunks: Sequence[ChunkLevel] = ()
     waits: Mapping[str, int] = field(default_factory=dict)
-    troubled: int = 0
+    failing_chunks: int = 0
     drift: Sequence[CounterDrift] = ()
     outbox: Outbox = field(default_factory=Outbox)
     endpoints: Mapping[str, int] = field(default_factory=dict)
@@ -343,7 +343,7 @@ async def snapshot(
         steps=(await connection.execute(_STEPS)).scalar_one(),
         chunks=await _chunk_levels(connection, job_cap),
         waits={one.reason: one.addresses for one in await waits(connection)},
-        troubled=await chunks.count_troubled(connection),
+        failing_chunks=await chunks.count_failing(connection),
         drift=await rows_as(CounterDrift, connection, _DRIFT),
         outbox=await outbox(connection),
         endpoints={row.state: row.endpoints for row in endpoints},

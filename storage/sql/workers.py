@@ -212,9 +212,9 @@ def claiming(url: str) -> list[tuple[str, int]]:
     except OperationalError as error:
         raise unavailable() from error
     except ProgrammingError as error:
-        if (told := not_ready(error)) is None:
+        if (translated := not_ready(error)) is None:
             raise
-        raise told from error
+        raise translated from error
 
 
 async def drain(

@@ -176,12 +176,12 @@ def tell_bounces(listmonk: Listmonk, mailsift: Mailsift, seen: Seen) -> Seen:
 
 def _outcome(bounce: dict[str, Any]) -> dict[str, str]:
     meta = bounce.get("meta")
-    said = next((str(meta[word]) for word in _WORDS if meta.get(word)), "") if isinstance(meta, dict) else ""
+    why = next((str(meta[word]) for word in _WORDS if meta.get(word)), "") if isinstance(meta, dict) else ""
     return {
         "email": bounce["email"],
         "event": bounce["type"],
         "timestamp": bounce["created_at"],
-        "diagnostic": said,
+        "diagnostic": why,
         "message_id": f"listmonk-bounce-{bounce['id']}",
     }
 

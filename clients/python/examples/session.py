@@ -133,9 +133,9 @@ def webhook(mailsift: Mailsift, found: dict[str, Any]) -> None:
         made = create_webhook.sync_detailed(client=mailsift.api, body=WebhookRequest(url=url))
         hook = unwrap(made, EnvelopeNewWebhookResponse).data
         wanted = TestRequest(test_type="test_webhook", webhook_id=hook.webhook_id)
-        told = unwrap(test_webhook.sync_detailed(client=mailsift.api, body=wanted), EnvelopeTestResponse)
+        test = unwrap(test_webhook.sync_detailed(client=mailsift.api, body=wanted), EnvelopeTestResponse)
         headers, body = requests.get(timeout=30)
-    found["delivered"] = told.data.delivered
+    found["delivered"] = test.data.delivered
     found["event"] = verify_webhook(hook.secret, headers, body).type
     forgeries: list[tuple[bytes, dict[str, str]]] = [
         (body + b" ", {}),

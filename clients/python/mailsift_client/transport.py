@@ -171,16 +171,16 @@ def _wait_of(request: httpx.Request, response: httpx.Response) -> float | None:
     """Return after how many seconds the request may be sent again; None: not at all."""
     is_away = response.status_code in _GATEWAY and _is_repeatable(request)
     is_early = response.status_code == 429 and _is_whole(request)
-    seconds = _told(response.headers) if is_away or is_early else None
+    seconds = _wait_asked_for(response.headers) if is_away or is_early else None
     if seconds is not None:
         return max(_PAUSE, seconds)
     return _PAUSE if is_away else None
 
 
-def _told(headers: httpx.Headers) -> float | None:
+def _wait_asked_for(headers: httpx.Headers) -> float | None:
     """Return after how many seconds to come again, of several the longest."""
-    said = _WAITS.findall(headers.get("retry-after", ""))
-    waits = (_wait_in(one.strip(), headers.get("date", "")) for one in said)
+    waits_named = _WAITS.findall(headers.get("retry-after", ""))
+    waits = (_wait_in(one.strip(), headers.get("date", "")) for one in waits_named)
     return max((wait for wait in waits if wait is not None), default=None)
 
 

@@ -139,14 +139,14 @@ async def refusals(session: AsyncMailsift) -> list[bool]:
 async def proxied(proxy: str) -> list[str]:
     """Say of services whether what the environment calls a proxy is asked about them."""
     os.environ |= {"http_proxy": proxy, "no_proxy": "near.test"}
-    told = []
+    outcomes = []
     for url in ("http://far.test", "http://near.test", "http://127.0.0.1:9", "http://localhost:9"):
         try:
             async with AsyncMailsift(url, "svc_test_x", patience=0) as session:
-                told.append(str((await session.check("a@example.com")).result))
+                outcomes.append(str((await session.check("a@example.com")).result))
         except MailsiftError as error:
-            told.append(error.code)
-    return told
+            outcomes.append(error.code)
+    return outcomes
 
 
 class Wire(httpx.AsyncBaseTransport):
@@ -165,7 +165,7 @@ class Wire(httpx.AsyncBaseTransport):
 
 async def uploads(answers: list[dict[str, Any]]) -> dict[str, Any]:
     """Say what was sent of a file, and of a pipe, to a service that says later once."""
-    told: dict[str, Any] = {}
+    bodies: dict[str, Any] = {}
     for name, file in (
         ("sent", BytesIO(b"notes\nemail\na@b.co\n")),
         ("piped", Pipe(b"notes\nemail\na@b.co\n")),
@@ -178,10 +178,10 @@ async def uploads(answers: list[dict[str, Any]]) -> dict[str, Any]:
             file.readline()
             try:
                 await session.submit(file)
-                told[name] = wire.bodies
+                bodies[name] = wire.bodies
             except MailsiftError as error:
-                told[name] = [error.status, wire.bodies]
-    return told
+                bodies[name] = [error.status, wire.bodies]
+    return bodies
 
 
 print(json.dumps(asyncio.run(main(json.loads(sys.stdin.read())))))  # noqa: T201 - a program

@@ -137,14 +137,14 @@ def refusals(session: Mailsift) -> list[bool]:
 def proxied(proxy: str) -> list[str]:
     """Say of services whether what the environment calls a proxy is asked about them."""
     os.environ |= {"http_proxy": proxy, "no_proxy": "near.test"}
-    told = []
+    outcomes = []
     for url in ("http://far.test", "http://near.test", "http://127.0.0.1:9", "http://localhost:9"):
         try:
             with Mailsift(url, "svc_test_x", patience=0) as session:
-                told.append(str((session.check("a@example.com")).result))
+                outcomes.append(str((session.check("a@example.com")).result))
         except MailsiftError as error:
-            told.append(error.code)
-    return told
+            outcomes.append(error.code)
+    return outcomes
 
 
 class Wire(httpx.BaseTransport):
@@ -163,7 +163,7 @@ class Wire(httpx.BaseTransport):
 
 def uploads(answers: list[dict[str, Any]]) -> dict[str, Any]:
     """Say what was sent of a file, and of a pipe, to a service that says later once."""
-    told: dict[str, Any] = {}
+    bodies: dict[str, Any] = {}
     for name, file in (
         ("sent", BytesIO(b"notes\nemail\na@b.co\n")),
         ("piped", Pipe(b"notes\nemail\na@b.co\n")),
@@ -175,10 +175,10 @@ def uploads(answers: list[dict[str, Any]]) -> dict[str, Any]:
         file.readline()
         try:
             session.submit(file)
-            told[name] = wire.bodies
+            bodies[name] = wire.bodies
         except MailsiftError as error:
-            told[name] = [error.status, wire.bodies]
-    return told
+            bodies[name] = [error.status, wire.bodies]
+    return bodies
 
 
 class Pipe(BytesIO):

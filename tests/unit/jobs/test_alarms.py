@@ -100,7 +100,7 @@ def test_where_all_is_well_there_is_no_alarm() -> None:
         ({"workers": [health(disk_free=4 * 2**30, disk_size=100 * 2**30)]}, "disk_low"),
         ({"workers": [WORKER, health(store="blob_store_failed")]}, "store_away"),
         ({"own": ProcessHealth(store="storage_full")}, "store_away"),
-        ({"troubled": 1}, "chunks_fail"),
+        ({"failing_chunks": 1}, "chunks_fail"),
         ({"minutes": [minute(200, 3)]}, "leases_expire"),
         ({"outbox": Outbox([OutboxLevel("due", 1, 61.0)])}, "deliveries_late"),
         ({"endpoints": {"healthy": 90, "failing": 1}, "failing_lately": 1}, "webhooks_fail"),

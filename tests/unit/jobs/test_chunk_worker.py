@@ -13,8 +13,8 @@ from mailsift.jobs.engine.chunk import (
     WorkPlan,
     counts_of,
     group_deferred,
-    halves,
     read_slice,
+    split_chunk,
     warning_of,
 )
 from mailsift.jobs.views import JobOptions
@@ -45,7 +45,7 @@ def chunk(addresses: int, *, offset: int = 0, attempt: int = 5) -> ClaimedChunk:
 
 @pytest.mark.parametrize("addresses", [2, 3, 1_000, 1_001])
 def test_a_chunk_is_split_into_two_halves_that_miss_nothing(addresses: int) -> None:
-    left, right = halves(chunk(addresses, offset=70), max_attempts=4)
+    left, right = split_chunk(chunk(addresses, offset=70), max_attempts=4)
     assert (left.source_offset, right.source_offset) == (70, 70 + left.addresses)
     assert left.addresses + right.addresses == addresses
     assert abs(left.addresses - right.addresses) <= 1
@@ -56,7 +56,7 @@ def test_a_chunk_is_split_into_two_halves_that_miss_nothing(addresses: int) -> N
 
 @pytest.mark.parametrize("attempt", [5, 6, 40])
 def test_a_half_has_one_more_try_however_often_the_whole_was_given_up(attempt: int) -> None:
-    assert [half.attempt for half in halves(chunk(10, attempt=attempt), max_attempts=4)] == [3, 3]
+    assert [half.attempt for half in split_chunk(chunk(10, attempt=attempt), max_attempts=4)] == [3, 3]
 
 
 def test_a_slice_is_read_from_anywhere_in_the_file(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.storage.redis.throttle import LearnedRate
-from mailsift.storage.sql.chunks import LEASE_EXPIRED, TAKEN_BACK, TroubledChunk
+from mailsift.storage.sql.chunks import LEASE_EXPIRED, TAKEN_BACK, FailingChunk
 from mailsift.storage.sql.stats import KeyBacklog
 from mailsift.storage.sql.throttles import ANY_SOURCE, ThrottleEdit
 
@@ -29,7 +29,7 @@ PROVIDERS = Providers([Provider("google", rate=2.0, sessions=5)])
 BACKLOG = KeyBacklog(
     "google", ready=100, waiting=50, leased=10, chunks=3, waits_for="", until=None, jobs=1, domains=0
 )
-CHUNK = TroubledChunk(
+CHUNK = FailingChunk(
     job_id=uuid4(),
     job_name="list",
     account="acme",
@@ -163,7 +163,7 @@ def test_held_and_closed_providers_come_first_then_those_that_are_waited_for() -
         (replace(CHUNK, state="cancelled"), "cancelled"),
     ],
 )
-def test_what_happened_to_a_chunk_is_told(chunk: TroubledChunk, part: str) -> None:
+def test_what_happened_to_a_chunk_is_told(chunk: FailingChunk, part: str) -> None:
     assert part in describe_trouble(chunk)
 
 

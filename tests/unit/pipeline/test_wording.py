@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailsift.pipeline.wording import shown
+from mailsift.pipeline.wording import visible_name
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from mailsift.pipeline.wording import shown
     ],
 )
 def test_a_name_that_shows_nothing_is_none(typed: str, name: str) -> None:
-    assert shown(typed) == name
+    assert visible_name(typed) == name

@@ -217,12 +217,12 @@ async def test_a_chunk_that_makes_trouble_is_shown_with_its_error_and_can_start_
         for _ in range(3):
             await planter.sql("UPDATE chunk SET ready_at = clock_timestamp()")
             await engine.drain()
-    (chunk,) = await ops.console.troubled()
+    (chunk,) = await ops.console.failing_chunks()
     assert (chunk.job_id, chunk.n, chunk.state, chunk.attempt) == (job, 0, "ready", 3)
     assert chunk.last_error == "builtins.ValueError"
-    assert (await ops.console.overview()).stats.troubled == 1
+    assert (await ops.console.overview()).stats.failing_chunks == 1
     await ops.actions.start_afresh("olga", job, 0)
-    assert await ops.console.troubled() == []
+    assert await ops.console.failing_chunks() == []
     (row,) = await planter.sql("SELECT attempt, ready_at <= clock_timestamp() AS ready FROM chunk")
     assert (row["attempt"], row["ready"]) == (0, True)
     await planter.sql("UPDATE chunk SET state = 'done'")

@@ -91,7 +91,7 @@ def test_every_stage_is_told_with_its_facts() -> None:
     assert "2001-09-09" in found["Mailbox"]["Asked"]
     assert found["Random mailbox"]["A mailbox that cannot exist"].startswith("refused")
     assert [section.quote for section in sections(verdict, evidence)] == ["", "", "Ok <b>", "No such user"]
-    assert [section.said for section in sections(verdict, evidence)] == [
+    assert [section.sentence for section in sections(verdict, evidence)] == [
         "The syntax is good.",
         "a.test takes mail.",
         "mx.a.test: accepts the mailbox.",
@@ -143,7 +143,7 @@ def test_every_state_of_a_domain_can_be_shown(state: DomainState) -> None:
     verdict, evidence = explained(findings(Mode.MEDIUM, domain=fact), domain_state=state.value)
     found = facts(verdict, evidence)
     assert found["Domain"]["DNS answer"] == "SERVFAIL"
-    assert sections(verdict, evidence)[1].said == SAID[state]
+    assert sections(verdict, evidence)[1].sentence == SAID[state]
     assert "Mailbox" not in found
 
 
@@ -151,7 +151,7 @@ def test_what_was_not_asked_is_said() -> None:
     verdict, evidence = explained(findings(Mode.FAST), suggested_domain="b.test", domain_state="not_asked")
     found = facts(verdict, evidence)
     assert found["Domain"] == {}
-    assert [section.said for section in sections(verdict, evidence)] == [
+    assert [section.sentence for section in sections(verdict, evidence)] == [
         "The syntax is good.",
         "DNS was not asked in fast mode.",
     ]
