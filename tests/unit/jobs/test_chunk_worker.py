@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -186,6 +187,18 @@ def test_who_waits_for_dns_alone_waits_in_one_large_chunk() -> None:
         2,
     ]
     assert [len(chunk.frame) for chunk in group_deferred(waiting(*rows), CUT.for_mode(Mode.MEDIUM))] == [12]
+
+
+@pytest.mark.parametrize(("held", "sizes"), [(12, [3, 3, 3, 3]), (6, [4, 4, 4]), (3, [12])])
+def test_sources_share_what_all_the_job_has_at_a_provider_in_chunks_of_whole_sessions(
+    held: int, sizes: list[int]
+) -> None:
+    unseen = replace(chunk(held), throttle_key="", job_addresses=12)
+    cut = replace(CUT, provider_chunk=20, parts=2, full_session=lambda key: len(key) - 2)
+    rows = [("google", "survey", 0.0)] * 12
+    made = group_deferred(waiting(*rows), cut, sources=2, throttle_key="", share=unseen.share)
+    assert [len(one.frame) for one in made] == sizes
+    assert replace(unseen, throttle_key="google").share == 1
 
 
 def test_close_delays_wait_for_the_longest_and_far_ones_do_not() -> None:
