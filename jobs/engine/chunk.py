@@ -45,6 +45,7 @@ from mailsift.storage.sql.chunks import (
     MIXED_KEY,
     SHARED_KEYS,
     SLOW_KEY,
+    TRIAGE_KEY,
     ClaimedChunk,
     LeaseLostError,
     LeaseTerms,
@@ -142,12 +143,16 @@ class WorkPlan:
     stop: StopRule = NO_STOP
 
     def request(self, chunk: ClaimedChunk, options: JobOptions) -> ValidationRequest:
-        """Return the pipeline's request for a chunk's addresses."""
+        """Return the pipeline's request for a chunk's addresses.
+
+        The first look at a big list leaves more than a few to be asked by all sources.
+        """
+        is_for_all = chunk.throttle_key == TRIAGE_KEY and chunk.live_sources > 1 and not chunk.small
         return ValidationRequest(
             mode=options.mode,
             evidence=options.evidence,
             max_age=options.max_age,
-            probe_limit=self.cut.provider_chunk,
+            probe_limit=self.cut.own_chunk if is_for_all else self.cut.provider_chunk,
             delays=self.delays,
             dns_s=None if chunk.throttle_key == SLOW_KEY else self.dns_s,
             session_s=self.patient_s if chunk.throttle_key == SLOW_KEY else self.brisk_s,

@@ -127,6 +127,17 @@ def test_the_pipeline_is_told_the_list_and_how_old_a_verdict_may_be() -> None:
     assert (request.list_id, request.max_age, request.final) == (str(JOB), 60.0, False)
 
 
+@pytest.mark.parametrize(
+    ("sources", "small", "key", "most"),
+    [(4, False, "", 50), (1, False, "", 1_000), (4, True, "", 1_000), (4, False, "google", 1_000)],
+)
+def test_the_first_look_at_a_big_list_leaves_its_addresses_to_all_sources(
+    sources: int, small: bool, key: str, most: int
+) -> None:
+    taken = replace(chunk(1_000), live_sources=sources, small=small, throttle_key=key)
+    assert WorkPlan().request(taken, JobOptions()).probe_limit == most
+
+
 CUT = ChunkSizes(own_chunk=3, provider_chunk=4, mixed_chunk=5)
 
 
