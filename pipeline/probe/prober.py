@@ -426,8 +426,9 @@ class _ProbeRun:
         ask = plan.ask
         tally = self._request.stop.tally(ThrottleKey(ask.provider, ask.source))
         # Who has waited takes what there is: others who ask for less might never leave a full session. Those
-        # beside it wait on: what it leaves them is a recipient or two.
-        patient = not first or plan.route.provider.denied_since is None
+        # beside it wait on where a rate limits us: what it leaves them is a recipient or two.
+        provider = plan.route.provider
+        patient = provider.denied_since is None or not (first or provider.row.is_unhurried)
         patience = min(self._context.config.local_wait, max(0.0, self._seconds_left())) if patient else 0.0
         return replace(ask, tally=tally, seconds=self._session_seconds(now), patience=patience)
 

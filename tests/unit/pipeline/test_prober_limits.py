@@ -242,7 +242,7 @@ async def test_who_was_denied_takes_what_there_is_and_all_others_wait_for_a_full
 
 async def test_of_sessions_that_waited_together_only_one_takes_what_there_is() -> None:
     async with mailing(Mailer(rcpt=knows(*USERS))) as port:
-        bench = Bench(port, throttle=OpenDoors(), providers=providers(recipients=5, sessions=3))
+        bench = Bench(port, throttle=OpenDoors(), providers=providers(recipients=5, sessions=3, rate=70.0))
         bench.settings["local_wait"] = 0.8
         bench.throttle.denials = 3
         facts = [routed(f"d{n}.test", provider="a.test") for n in range(4)]
