@@ -922,7 +922,7 @@ class Container:
 
     async def engine(self, *, worker_id: str = "") -> Engine:
         """Return the engine of one worker process, of the pool `worker_id`."""
-        from mailsift.jobs.engine.chunk import ChunkWorker, WorkPlan
+        from mailsift.jobs.engine.chunk import ChunkSizes, ChunkWorker, WorkPlan
         from mailsift.jobs.engine.engine import Engine
         from mailsift.jobs.engine.step import StepWorker
         from mailsift.pipeline.throttle import StopRule
@@ -932,6 +932,7 @@ class Container:
         usual = (await self._validator_maker(edited=True))()
         validator = change(usual)
         work_plan = WorkPlan(
+            cut=ChunkSizes(full_session=lambda key: max(1, self.providers.row(key).recipients - 1)),
             delays=self.settings.greylist_delays,
             sources=frozenset(self._own_identities),
             stop=StopRule(share=self.settings.stop_share, policy=self.settings.stop_policy),

@@ -45,6 +45,7 @@ from mailsift.storage.sql.chunks import (
     MIXED_KEY,
     SHARED_KEYS,
     SLOW_KEY,
+    TRIAGE_KEY,
     ClaimedChunk,
     LeaseLostError,
     LeaseTerms,
@@ -66,8 +67,9 @@ class ChunkSizes:
     Attributes:
         own_chunk: addresses of one provider that are worth chunks of their own.
         provider_chunk: addresses in a chunk of one provider.
-        parts: chunks into which a group is cut for each source that could ask for it, so that all of them
-            have something to do until the end.
+        parts: chunks into which a job's addresses at a provider are cut for each source that could ask for
+            them, so that all sources have something to do until the end.
+        full_session: addresses that fill a session, beside a random one, at the provider of a throttle key.
         mixed_chunk: addresses in a chunk of many small providers.
         unasked_chunk: addresses in a chunk for which no mail server will be asked: they wait for DNS only.
     """
@@ -77,17 +79,22 @@ class ChunkSizes:
     mixed_chunk: int = 500
     unasked_chunk: int = 20_000
     parts: int = 16
+    full_session: Callable[[str], int] = lambda _: 1
 
     def for_mode(self, mode: Mode) -> ChunkSizes:
         """Return how to cut what waits in a job of this mode."""
         return self if mode is Mode.DEEP else replace(self, mixed_chunk=self.unasked_chunk)
 
-    def of_provider(self, addresses: int, sources: int) -> int:
-        """Return the size of a provider's chunks when so many addresses wait for so many sources."""
+    def of_provider(self, key: str, addresses: float, sources: int) -> int:
+        """Return the size of a provider's chunks when so many addresses wait for so many sources.
+
+        They fill whole sessions: one more for the few that are left over of every chunk costs a connection.
+        """
         if sources <= 1:
             return self.provider_chunk
         fair = math.ceil(addresses / (sources * self.parts))
-        return max(self.own_chunk, min(self.provider_chunk, fair))
+        size, session = max(self.own_chunk, min(self.provider_chunk, fair)), self.full_session(key)
+        return size - size % session if size > session else size
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +143,16 @@ class WorkPlan:
     stop: StopRule = NO_STOP
 
     def request(self, chunk: ClaimedChunk, options: JobOptions) -> ValidationRequest:
-        """Return the pipeline's request for a chunk's addresses."""
+        """Return the pipeline's request for a chunk's addresses.
+
+        The first look at a big list leaves more than a few to be asked by all sources.
+        """
+        is_for_all = chunk.throttle_key == TRIAGE_KEY and chunk.live_sources > 1 and not chunk.small
         return ValidationRequest(
             mode=options.mode,
             evidence=options.evidence,
             max_age=options.max_age,
-            probe_limit=self.cut.provider_chunk,
+            probe_limit=self.cut.own_chunk if is_for_all else self.cut.provider_chunk,
             delays=self.delays,
             dns_s=None if chunk.throttle_key == SLOW_KEY else self.dns_s,
             session_s=self.patient_s if chunk.throttle_key == SLOW_KEY else self.brisk_s,
@@ -235,7 +246,11 @@ class ChunkWorker:
             segment_key = await self._store_segment(chunk, result.finished)
             cut = self.work_plan.cut.for_mode(load_options(chunk.options).mode)
             groups = group_deferred(
-                result.waiting, cut, sources=chunk.live_sources, throttle_key=chunk.throttle_key
+                result.waiting,
+                cut,
+                sources=chunk.live_sources,
+                throttle_key=chunk.throttle_key,
+                share=chunk.share,
             )
             deferred = await self._store_deferred(chunk, groups)
         with watch.phase("commit"):
@@ -366,9 +381,14 @@ def _damaged() -> MailsiftError:
 
 
 def group_deferred(
-    waiting: pl.DataFrame, cut: ChunkSizes, *, sources: int = 1, throttle_key: str = MIXED_KEY
+    waiting: pl.DataFrame,
+    cut: ChunkSizes,
+    *,
+    sources: int = 1,
+    throttle_key: str = MIXED_KEY,
+    share: float = 1.0,
 ) -> list[DeferredChunk]:
-    """Group the waiting addresses of one chunk, which is of a throttle key.
+    """Group the waiting addresses of one chunk, which is of a throttle key and this share of its job.
 
     Slow hosts come together, a busy provider gets chunks of its own, of which what is left stays its own, the
     rest is mixed. Delays that are close (a factor of two) wait together for the longest of them. Whom a
@@ -391,18 +411,20 @@ def group_deferred(
         pl.col("known_by").replace_strict(subnets, return_dtype=pl.String).alias("subnet"),
     )
     groups = grouped.partition_by(["throttle_key", "reason", "bin", "subnet"], maintain_order=True)
-    return [one for group in groups for one in _cut(group, cut, sources)]
+    return [one for group in groups for one in _cut(group, cut, sources, share)]
 
 
 def _bin(delay: float) -> int:
     return math.ceil(math.log2(delay)) if delay > 1 else 0
 
 
-def _cut(group: pl.DataFrame, cut: ChunkSizes, sources: int) -> Iterator[DeferredChunk]:
+def _cut(group: pl.DataFrame, cut: ChunkSizes, sources: int, share: float) -> Iterator[DeferredChunk]:
     key, reason, subnet = group["throttle_key"][0], group["reason"][0], group["subnet"][0]
     delay = float(group.select(pl.col("delay").max()).item())
-    shared = key in {MIXED_KEY, SLOW_KEY}
-    size = cut.mixed_chunk if shared else cut.of_provider(len(group), 1 if subnet else sources)
+    if key in {MIXED_KEY, SLOW_KEY}:
+        size = cut.mixed_chunk
+    else:
+        size = cut.of_provider(key, len(group) / share, 1 if subnet else sources)
     for part in group.select(*WAITING).iter_slices(size):
         yield DeferredChunk(part, key, reason if delay > 0 else "", delay, subnet)
 

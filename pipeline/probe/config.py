@@ -56,7 +56,8 @@ class Identities:
 def _parse_identity(text: str) -> tuple[str, str]:
     label, separator, identity = text.rpartition("=")
     identity = identity.strip()
-    name = str(read_address(identity) or identity)
+    is_proxy = identity.lower().startswith("socks5://")
+    name = _source_label(identity) if is_proxy else _one_spelling(identity)
     if (
         not name
         or len(name) > _LONGEST_IDENTITY
@@ -214,14 +215,23 @@ def _source_label(endpoint: str) -> str:
     with suppress(ValueError):  # a port that is none, a bracket too few
         parts = urlsplit(endpoint)
         if parts.scheme == "socks5" and parts.hostname and parts.port:
-            return f"socks5://{parts.hostname}:{parts.port}"
+            return f"socks5://{_one_spelling(parts.hostname.removesuffix('.'))}:{parts.port}"
     raise MailsiftError("bad_source", "a proxy is written socks5://[user:password@]host:port")
 
 
 def _ip_label(text: str) -> str:
-    if address := read_address(text):
-        return str(address)
+    if read_address(text):
+        return _one_spelling(text)
     raise MailsiftError("bad_source", "a source is an IP address or a socks5:// URL")
+
+
+def _one_spelling(host: str) -> str:
+    """Return an address in one form, an IPv4-mapped one (RFC 4291 section 2.5.5.2) as the IPv4 address.
+
+    Written in two ways, one source would have two budgets. A name is returned as it is.
+    """
+    address = read_address(host)
+    return str(getattr(address, "ipv4_mapped", None) or address or host)
 
 
 def pick_source(sources: Sequence[Source], provider: str, address: str, *, known_by: str = "") -> Source:

@@ -411,7 +411,8 @@ class _ProbeRun:
         """Ask the throttle for all these sessions at once and start what it grants."""
         await self._send_reports()
         asked_at = self._loop.time()
-        asks = [self._ask_of(plan, asked_at) for plan in plans]
+        first = {plan.route.provider: plan for plan in reversed(plans)}
+        asks = [self._ask_of(plan, asked_at, first=first[plan.route.provider] is plan) for plan in plans]
         grants = await self._throttle.grant(asks)
         count_grants([ask.provider for ask in asks], grants)
         for plan, ask, grant in zip(plans, asks, grants, strict=True):
@@ -420,11 +421,14 @@ class _ProbeRun:
             else:
                 self._requeue_session(plan, ask, grant)
 
-    def _ask_of(self, plan: SessionPlan, now: float) -> Ask:
+    def _ask_of(self, plan: SessionPlan, now: float, *, first: bool) -> Ask:
+        """Return what to ask for a session; `first`: of those at its provider."""
         ask = plan.ask
         tally = self._request.stop.tally(ThrottleKey(ask.provider, ask.source))
-        # Who has waited takes what there is: others who ask for less might never leave a full session.
-        patient = plan.route.provider.denied_since is None
+        # Who has waited takes what there is: others who ask for less might never leave a full session. Those
+        # beside it wait on where a rate limits us: what it leaves them is a recipient or two.
+        provider = plan.route.provider
+        patient = provider.denied_since is None or not (first or provider.row.is_unhurried)
         patience = min(self._context.config.local_wait, max(0.0, self._seconds_left())) if patient else 0.0
         return replace(ask, tally=tally, seconds=self._session_seconds(now), patience=patience)
 

@@ -125,6 +125,13 @@ class ClaimedChunk:
     sources: Sequence[str] = ()
     live_sources: int = 1
     test: bool = False
+    job_addresses: int = 0
+
+    @property
+    def share(self) -> float:
+        """Of its job's addresses while nobody has looked at them: the others will be alike."""
+        is_part = self.throttle_key == TRIAGE_KEY and self.addresses < self.job_addresses
+        return self.addresses / self.job_addresses if is_part else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +181,7 @@ _LEASE: Final = """    ), leased AS (
     SELECT leased.job_id, leased.n, leased.lane AS throttle_key, leased.attempt, leased.addresses,
            leased.source_key, leased.source_offset, leased.lease_token, job.account_id, job.options,
            job.small, job.test, coalesce(job.deadline_at <= clock_timestamp(), false) AS deadline_passed,
-           leased.subnet, leased.lease_sources AS sources,
+           job.addresses AS job_addresses, leased.subnet, leased.lease_sources AS sources,
            (SELECT count(DISTINCT identity) FROM worker CROSS JOIN LATERAL unnest(sources) s(identity)
             WHERE {live_worker}) AS live_sources
     FROM leased JOIN job ON job.id = leased.job_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -126,6 +127,17 @@ def test_the_pipeline_is_told_the_list_and_how_old_a_verdict_may_be() -> None:
     assert (request.list_id, request.max_age, request.final) == (str(JOB), 60.0, False)
 
 
+@pytest.mark.parametrize(
+    ("sources", "small", "key", "most"),
+    [(4, False, "", 50), (1, False, "", 1_000), (4, True, "", 1_000), (4, False, "google", 1_000)],
+)
+def test_the_first_look_at_a_big_list_leaves_its_addresses_to_all_sources(
+    sources: int, small: bool, key: str, most: int
+) -> None:
+    taken = replace(chunk(1_000), live_sources=sources, small=small, throttle_key=key)
+    assert WorkPlan().request(taken, JobOptions()).probe_limit == most
+
+
 CUT = ChunkSizes(own_chunk=3, provider_chunk=4, mixed_chunk=5)
 
 
@@ -186,6 +198,18 @@ def test_who_waits_for_dns_alone_waits_in_one_large_chunk() -> None:
         2,
     ]
     assert [len(chunk.frame) for chunk in group_deferred(waiting(*rows), CUT.for_mode(Mode.MEDIUM))] == [12]
+
+
+@pytest.mark.parametrize(("held", "sizes"), [(12, [3, 3, 3, 3]), (6, [4, 4, 4]), (3, [12])])
+def test_sources_share_what_all_the_job_has_at_a_provider_in_chunks_of_whole_sessions(
+    held: int, sizes: list[int]
+) -> None:
+    unseen = replace(chunk(held), throttle_key="", job_addresses=12)
+    cut = replace(CUT, provider_chunk=20, parts=2, full_session=lambda key: len(key) - 2)
+    rows = [("google", "survey", 0.0)] * 12
+    made = group_deferred(waiting(*rows), cut, sources=2, throttle_key="", share=unseen.share)
+    assert [len(one.frame) for one in made] == sizes
+    assert replace(unseen, throttle_key="google").share == 1
 
 
 def test_close_delays_wait_for_the_longest_and_far_ones_do_not() -> None:

@@ -58,6 +58,7 @@ def rcpt(code: int, enhanced: str, text: str) -> SmtpReply:
     [
         ("", Source("", "", "", "probe.test")),
         ("192.0.2.1", Source("192.0.2.1", "192.0.2.1", "", "probe.test", "192.0.2.1")),
+        ("::FFFF:192.0.2.1", Source("192.0.2.1", "192.0.2.1", "", "probe.test", "192.0.2.1")),
         ("2001:DB8::1 as six.test", Source("2001:db8::1", "2001:db8::1", "", "six.test", "2001:db8::1")),
         (
             "socks5://me:secret@10.0.0.1:1080 as out.test",
@@ -109,6 +110,25 @@ IDENTITIES = Identities(
 )
 def test_an_identity_is_the_address_as_the_world_sees_it(text: str, identity: str) -> None:
     assert parse_source(text, helo_name="probe.test", identities=IDENTITIES).identity == identity
+
+
+@pytest.mark.parametrize(
+    ("identity", "known_as"),
+    [
+        ("::ffff:198.51.100.7", "198.51.100.7"),
+        ("2001:DB8:0::7", "2001:db8::7"),
+        ("SOCKS5://me:secret@Proxy.Example.:1080/", "socks5://proxy.example:1080"),
+        ("socks5://[2001:DB8:0::9]:1080", "socks5://2001:db8::9:1080"),
+        ("egress-one", "egress-one"),
+    ],
+)
+def test_an_identity_is_one_budget_however_it_is_written_and_holds_no_password(
+    identity: str, known_as: str
+) -> None:
+    assert Identities([identity]).of("10.0.0.5") == known_as
+    assert Identities([f"default={identity}"]).of("") == known_as
+    if "://" in identity:
+        assert parse_source(identity, helo_name="probe.test").identity == known_as
 
 
 def test_a_machine_behind_one_egress_says_it_once_and_unnamed_default_routes_share_a_budget() -> None:

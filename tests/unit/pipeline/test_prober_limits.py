@@ -240,6 +240,19 @@ async def test_who_was_denied_takes_what_there_is_and_all_others_wait_for_a_full
     assert 0 < asked[-1] <= 0.5  # no longer than a session may still begin
 
 
+async def test_of_sessions_that_waited_together_only_one_takes_what_there_is() -> None:
+    async with mailing(Mailer(rcpt=knows(*USERS))) as port:
+        bench = Bench(port, throttle=OpenDoors(), providers=providers(recipients=5, sessions=3, rate=70.0))
+        bench.settings["local_wait"] = 0.8
+        bench.throttle.denials = 3
+        facts = [routed(f"d{n}.test", provider="a.test") for n in range(4)]
+        await bench.probe([target for fact in facts for target in targets(fact, *USERS[:4])])
+    assert [[ask.patience for ask in asks] for asks in bench.throttle.grants[:2]] == [
+        [0.8] * 3,
+        [0.0, 0.8, 0.8],
+    ]
+
+
 async def test_a_small_grant_is_kept_to() -> None:
     mailer = Mailer(rcpt=knows(*USERS))
     async with mailing(mailer) as port:

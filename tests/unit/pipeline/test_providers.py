@@ -8,7 +8,7 @@ import pytest
 from publicsuffixlist import PublicSuffixList
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.providers import DEFAULT, PROVIDERS, Providers, public_suffixes
+from mailsift.pipeline.providers import DEFAULT, PROVIDERS, Provider, Providers, public_suffixes
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +168,13 @@ def test_a_mistake_in_a_row_is_named(tmp_path: Path, text: str, words: str) -> N
         _load(tmp_path, text)
     assert caught.value.code == "bad_overrides"
     assert words in caught.value.message
+
+
+@pytest.mark.parametrize(("rate", "unhurried"), [(300.0, False), (1_000.0, True)])
+def test_only_sessions_limit_us_where_those_of_a_server_nearby_do_not_use_up_the_rate(
+    rate: float, unhurried: bool
+) -> None:
+    assert Provider("own", rate=rate, sessions=10, recipients=20).is_unhurried is unhurried
 
 
 def test_a_key_is_written_as_operators_name_it(tmp_path: Path) -> None:
