@@ -281,8 +281,7 @@ class StepWorker:
             return StepDone(opened=redone)
         finally:
             await asyncio.gather(counting, return_exceptions=True)
-        await self._store_breakdown(step, counting)
-        return await self._hand_over(step, counted=True)
+        return await self._hand_over(step, counted=await self._store_breakdown(step, counting))
 
     async def _redo(self, step: ClaimedStep, sound: Mapping[str, Path], size: int) -> int:
         """Give the addresses of a job that have no verdict (any more) to new chunks of so many addresses.
@@ -339,12 +338,14 @@ class StepWorker:
 
     async def _store_breakdown(
         self, step: ClaimedStep, counting: asyncio.Task[tuple[Breakdown, bytes]]
-    ) -> None:
-        """Store what the verdicts amount to once the results are there."""
+    ) -> bool:
+        """Store what the verdicts amount to once the results are there; returns whether that went well."""
         try:
             await store_breakdown(self.blobs, JobId(step.job_id), *counting.result())
         except Exception as error:  # noqa: BLE001 - the results are there; it is counted up when asked for
             _log.warning("finish.no_breakdown", job=str(step.job_id), **error_fields(error))
+            return False
+        return True
 
     async def _complete(self, step: ClaimedStep, *, counted: bool) -> None:
         """Complete the job; only then may go what its results hold, too, if it has been counted up."""

@@ -197,18 +197,26 @@ async def test_a_small_list_is_counted_up_when_somebody_asks_with_the_providers_
     assert [(mix.name, mix.rows) for mix in told.providers] == ([] if lost else [("google", 3)])
 
 
-async def test_a_breakdown_that_cannot_be_counted_costs_nobody_the_results(
-    settings: Settings, planter: Planter, service: JobService, monkeypatch: pytest.MonkeyPatch
+async def test_a_breakdown_that_cannot_be_counted_costs_nobody_the_results_and_is_counted_later(
+    settings: Settings,
+    planter: Planter,
+    service: JobService,
+    browser: Browser,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    account, job_id = await planter.plant(ADDRESSES)
+    people = [f"someone{n}@gmail.com" for n in range(3)]
+    account, job_id = await planter.plant(people, options=JobOptions(mode=Mode.MEDIUM))
 
     def broken(*_: object) -> None:
         raise ValueError("a defect")
 
-    monkeypatch.setattr(breakdown, "count_up", broken)
     async with engine_on(settings) as engine:
-        view = await work_until_ended(engine, service, account, job_id)
-    assert (view.state, view.processed) == (JobState.COMPLETED, 10)
+        with monkeypatch.context() as patched:
+            patched.setattr(breakdown, "count_up", broken)
+            view = await work_until_ended(engine, service, account, job_id)
+    assert (view.state, view.processed) == (JobState.COMPLETED, 3)
+    found = await browser.breakdown(account, job_id)
+    assert [(mix.name, mix.rows) for mix in found.providers] == [("google", 3)]
 
 
 async def test_another_account_sees_nothing(
