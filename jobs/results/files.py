@@ -65,7 +65,7 @@ class PartialVerdicts:
 
     def __init__(self, addresses: int, policy: TierPolicy | None = None) -> None:
         self.policy = policy or TierPolicy()
-        self.verdicts, self.providers = TextNumbers(), TextNumbers()
+        self.verdicts, self.providers = TextNumbers(), TextNumbers("")  # "", for none, is before every name
         self.verdict = pl.repeat(None, addresses, dtype=pl.UInt32, eager=True)
         self.provider = pl.repeat(None, addresses, dtype=pl.UInt32, eager=True)
 
@@ -133,10 +133,10 @@ class PartialVerdicts:
 
 
 class TextNumbers:
-    """Numbers for texts that repeat, in the order they are first seen."""
+    """Numbers for texts that repeat, in the order they are first seen; those of `first` are seen already."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, int] = {}
+    def __init__(self, *first: str) -> None:
+        self._known = {text: number for number, text in enumerate(first)}
 
     def numbers(self, texts: pl.Series) -> pl.Series:
         """Return the number of each text; new texts get new numbers."""

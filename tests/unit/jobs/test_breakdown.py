@@ -91,6 +91,17 @@ def test_rows_are_counted_by_reason_domain_and_provider(tmp_path: Path, window: 
     ]
 
 
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_a_domain_has_the_provider_of_those_whose_provider_is_known(
+    tmp_path: Path, order: tuple[int, int]
+) -> None:
+    so_far = PartialVerdicts(len(LIST))
+    for n in order:  # the second is of a release, or of a look, that knew none
+        so_far.add_segments([segment(tmp_path, n, without="provider" if n == 2 else "")])
+    _, domains = count_up(addresses_file(tmp_path), so_far)
+    assert domains["provider"].to_list() == ["", "google", "", ""]
+
+
 def test_segments_of_a_release_without_providers_are_read(tmp_path: Path) -> None:
     so_far = PartialVerdicts(len(LIST))
     so_far.add_segments([segment(tmp_path, 1, without="provider"), segment(tmp_path, 3)])
