@@ -65,7 +65,7 @@ class Top:
     def size(self) -> int:
         return self._log.stat().st_size
 
-    def shown(self, since: int) -> str:
+    def text_since(self, since: int) -> str:
         """Return what it has shown since then."""
         with self._log.open("rb") as file:
             file.seek(since)
@@ -77,7 +77,7 @@ class Fault:
     """What goes wrong, as `ops top` says it, and how; `repair` puts it right."""
 
     code: str
-    said: str
+    pattern: str
     cause: Callable[[], Awaitable[object]]
     repair: Callable[[], Awaitable[object]]
 
@@ -114,7 +114,7 @@ class Installation:
         return await sql(self.settings, statement, **values)
 
     async def is_up(self) -> bool:
-        return "throughput" in self.top.shown(0) and bool(await self.sql("SELECT 1 FROM worker"))
+        return "throughput" in self.top.text_since(0) and bool(await self.sql("SELECT 1 FROM worker"))
 
     async def submit(self, mode: Mode, *domains: str, rows: int = 3) -> None:
         """Hand a list in; whether it is taken or not."""
@@ -127,7 +127,7 @@ class Installation:
             headers={"Content-Type": "text/csv"},
         )
 
-    async def rings(self, code: str, said: str, since: int) -> list[bool]:
+    async def rings(self, code: str, pattern: str, since: int) -> list[bool]:
         """Say of /ops, metrics and `ops top` whether they show it."""
         page = await self.pages.get("/ops")
         metrics = await self.api.get(f"http://127.0.0.1:{self.settings.metrics_port}/metrics")
@@ -140,13 +140,13 @@ class Installation:
             on_page,
             re.search(rf'^mailsift_alarm{{alarm="{code}",[^}}]*}} 1.0$', metrics.text, re.MULTILINE)
             is not None,
-            re.search(said, self.top.shown(since)) is not None,
+            re.search(pattern, self.top.text_since(since)) is not None,
         ]
 
-    async def is_silent(self, code: str, said: str, since: int) -> bool:
+    async def is_silent(self, code: str, pattern: str, since: int) -> bool:
         """Say whether none shows it; of `ops top` two pictures in a row."""
-        on_page, in_metrics, _ = await self.rings(code, said, since)
-        rest = re.split(said, self.top.shown(since))[-1]
+        on_page, in_metrics, _ = await self.rings(code, pattern, since)
+        rest = re.split(pattern, self.top.text_since(since))[-1]
         return not on_page and not in_metrics and rest.count("throughput") >= 2
 
     async def drill(self, *faults: Fault) -> None:
@@ -160,14 +160,16 @@ class Installation:
         for fault in faults:
             await fault.repair()
         repaired = time.monotonic()
-        fell_silent = await self.wait(faults, SILENT, lambda one: self.is_silent(one.code, one.said, since))
+        fell_silent = await self.wait(
+            faults, SILENT, lambda one: self.is_silent(one.code, one.pattern, since)
+        )
         for fault in faults:
             times = rang[fault.code] - causing[fault.code], fell_silent[fault.code] - repaired
             self.took[fault.code] = times
             say(f"{fault.code:20} rang after {times[0]:5.1f} s, silent {times[1]:5.1f} s after the repair")
 
     async def _all_ring(self, fault: Fault, since: int) -> bool:
-        return all(await self.rings(fault.code, fault.said, since))
+        return all(await self.rings(fault.code, fault.pattern, since))
 
     async def wait(
         self, faults: tuple[Fault, ...], promised: float, condition: Callable[[Fault], Awaitable[bool]]
@@ -528,12 +530,12 @@ async def nobody_left(it: Installation) -> None:
 
 async def no_servers(it: Installation) -> None:
     """Valkey goes and comes, then PostgreSQL."""
-    for code, said, server in (
+    for code, pattern, server in (
         ("redis_gone", "Redis does not answer", it.valkey),
         ("database_gone", "PostgreSQL does not answer", it.database),
     ):
         stop, start = partial(asyncio.to_thread, server.stop), partial(asyncio.to_thread, server.start)
-        await it.drill(Fault(code, said, stop, start))
+        await it.drill(Fault(code, pattern, stop, start))
 
 
 def say(text: str) -> None:

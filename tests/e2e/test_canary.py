@@ -127,10 +127,10 @@ async def _live(client: httpx.AsyncClient, receiver: Receiver, group: WorkerGrou
         results = await client.get(f"{JOBS}/{whole}/results", params={"format": kind})
         assert MARK in results.text
 
-    async def told() -> bool:
+    async def is_told() -> bool:
         return len(receiver.requests) >= 5
 
-    await until(told, within=60)
+    await until(is_told, within=60)
 
 
 async def test_a_marked_address_and_key_are_found_nowhere_but_where_they_belong(

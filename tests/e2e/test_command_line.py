@@ -66,7 +66,7 @@ class Finished:
 
     source: Path
     out: Path
-    said: dict[str, Any]
+    summary: dict[str, Any]
 
     @property
     def rows(self) -> list[dict[str, str]]:
@@ -97,7 +97,7 @@ def test_run_gives_every_row_back_in_its_place_with_the_true_verdict(finished: F
 
 
 def test_the_last_line_of_run_is_the_summary(finished: Finished) -> None:
-    said, statuses = finished.said, [row["mailsift_status"] for row in finished.rows]
+    said, statuses = finished.summary, [row["mailsift_status"] for row in finished.rows]
     assert list(said) == SUMMARY
     assert said["status"] == "completed"
     assert said["total_emails"] == said["processed"] == ROWS
@@ -120,7 +120,7 @@ def test_every_output_format_holds_the_same_rows(
     tables = {}
     for kind, read in READ.items():
         out = finished.out.with_suffix(f".{kind}")
-        typed = keyboard.type(settings, "jobs", "results", finished.said["job_id"], "--output", out)
+        typed = keyboard.type(settings, "jobs", "results", finished.summary["job_id"], "--output", out)
         assert (typed.status, typed.err) == (0, f"{ROWS} rows: {out}\n")
         tables[kind] = [tuple(map(_text, row)) for row in read(out)]
     as_csv = [tuple(row.values()) for row in finished.rows]
@@ -254,7 +254,7 @@ def test_a_job_can_be_looked_at_paused_cancelled_and_retried(
     source.write_text("\n".join([*decided, *unknown, *waiting]))
     job = _submitted(settings, source)
     limit = time.monotonic() + 120  # DNS is asked a second time before it counts as silent
-    while not ((shown := _shown(keyboard, settings, job))["waiting"] and shown["processed"] == 23):
+    while not ((shown := _job(keyboard, settings, job))["waiting"] and shown["processed"] == 23):
         assert time.monotonic() < limit, shown
     assert (shown["status"], shown["valid"], shown["risky"]) == ("running", 20, 3)
     (wait,) = shown["waiting"]
@@ -279,7 +279,7 @@ def test_a_job_can_be_looked_at_paused_cancelled_and_retried(
     assert retried.status == 0, retried.err
     assert json.loads(retried.out)["total_emails"] == 3
     assert pl.read_ndjson(again)["column_1"].to_list() == unknown
-    assert _shown(keyboard, settings, json.loads(retried.out)["job_id"])["parent_id"] == job
+    assert _job(keyboard, settings, json.loads(retried.out)["job_id"])["parent_id"] == job
 
 
 def _submitted(settings: Settings, source: Path) -> str:
@@ -290,7 +290,7 @@ def _submitted(settings: Settings, source: Path) -> str:
     return uvloop.run(submit())
 
 
-def _shown(keyboard: Keyboard, settings: Settings, job: str) -> dict[str, Any]:
+def _job(keyboard: Keyboard, settings: Settings, job: str) -> dict[str, Any]:
     shown: dict[str, Any] = json.loads(keyboard.type(settings, "jobs", "show", job, "--json").out)
     return shown
 

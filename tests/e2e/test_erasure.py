@@ -91,10 +91,10 @@ async def _live(client: httpx.AsyncClient, receiver: Receiver) -> None:
     assert listed.json()["data"]["taken"] == 1
     assert (await client.post(RECEIVERS, json={"sender": "brevo", "name": MARK})).status_code == 201
 
-    async def told() -> bool:
+    async def is_told() -> bool:
         return len(receiver.requests) >= 3
 
-    await until(told, within=30)  # of each job's end, and answered with the mark
+    await until(is_told, within=30)  # of each job's end, and answered with the mark
 
 
 async def _delete(client: httpx.AsyncClient, _: Settings) -> None:

@@ -37,9 +37,9 @@ async def command(settings: Settings, log: Path, *words: str) -> AsyncIterator[s
 async def address(log: Path) -> str:
     """Return where the API listens, once it does."""
 
-    async def told() -> bool:
+    async def is_told() -> bool:
         return "listens on" in log.read_text()  # noqa: ASYNC240 - a small file
 
-    await until(told, within=60)
+    await until(is_told, within=60)
     (found,) = re.findall(r"listens on (\S+)", log.read_text())  # noqa: ASYNC240 - same
     return str(found)

@@ -252,11 +252,11 @@ class Customer:
         """The job has one event, and it comes; everything that comes says the same."""
         events: list[str] = []
 
-        async def told() -> bool:
+        async def is_told() -> bool:
             events[:] = [id_ for (id_,) in await asyncio.to_thread(self.stage.query, _EVENTS, job)]
             return bool(events) and any(one.headers["webhook-id"] in events for one in self.receiver.requests)
 
-        await until(told, within=SETTLE_SECONDS, every=0.3)
+        await until(is_told, within=SETTLE_SECONDS, every=0.3)
         self.findings.check(len(events) == 1, f"job {job} has {len(events)} events")
         came = [one for one in self.receiver.requests if one.headers["webhook-id"] in events]
         self.findings.check(len({one.body for one in came}) == 1, f"job {job}: its event differs")

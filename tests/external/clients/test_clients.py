@@ -114,13 +114,13 @@ def given() -> dict[str, Any]:
     ]
     limited = [answers[0], (202, {"content-type": "application/json"}, json.dumps(ENDED))]
     return {
-        "answers": list(map(shown, answers)),
-        "limited": list(map(shown, limited)),
+        "answers": list(map(as_members, answers)),
+        "limited": list(map(as_members, limited)),
         "webhooks": [one for one, _ in WEBHOOKS],
     }
 
 
-def shown(answer: tuple[int, dict[str, str], str]) -> dict[str, Any]:
+def as_members(answer: tuple[int, dict[str, str], str]) -> dict[str, Any]:
     return dict(zip(("status", "headers", "body"), answer, strict=True))
 
 

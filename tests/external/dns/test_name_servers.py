@@ -77,12 +77,12 @@ def known(world: SandboxWorld) -> dict[str, DomainFact]:
 
     async def learn() -> dict[str, DomainFact]:
         async with Sandbox(SandboxConfig(seed=world.seed, domains=1, mix=world.mix)) as sandbox:
-            return await look_up(f"127.0.0.1:{sandbox.dns_port}", shown(world))
+            return await look_up(f"127.0.0.1:{sandbox.dns_port}", told_by_records(world))
 
     return asyncio.run(learn())
 
 
-def shown(world: SandboxWorld) -> list[str]:
+def told_by_records(world: SandboxWorld) -> list[str]:
     """The domains of the world whose state is in their records, and not in how a server behaves."""
     return [name for name, domain in world.domains.items() if domain.behaviour.dns not in _BY_MANNER]
 
@@ -118,7 +118,7 @@ def routes(facts: dict[str, DomainFact]) -> dict[str, tuple[DomainState, list[Mx
 async def test_what_debians_servers_say_is_what_the_sandbox_says(
     installed: Installed, world: SandboxWorld, known: dict[str, DomainFact], through: str
 ) -> None:
-    found = await look_up(getattr(installed, through), shown(world))
+    found = await look_up(getattr(installed, through), told_by_records(world))
     assert routes(found) == routes(known)
 
 

@@ -42,7 +42,7 @@ def _is_excused(issue: dict[str, Any]) -> bool:
 
 async def test_bandit_has_read_every_file_and_finds_nothing_without_an_excuse() -> None:
     told = await _judged(*PACKAGES)
-    assert [_shown(issue) for issue in told["results"] if not _is_excused(issue)] == []
+    assert [_line(issue) for issue in told["results"] if not _is_excused(issue)] == []
     assert told["errors"] == []
     metrics = told["metrics"]
     assert metrics.keys() - {"_totals"} == _sources()
@@ -51,5 +51,5 @@ async def test_bandit_has_read_every_file_and_finds_nothing_without_an_excuse() 
     assert metrics["_totals"]["nosec"] == metrics["_totals"]["skipped_tests"] == 0
 
 
-def _shown(issue: dict[str, Any]) -> str:
+def _line(issue: dict[str, Any]) -> str:
     return f"{issue['filename']}:{issue['line_number']} {issue['test_id']} {issue['issue_text']}"

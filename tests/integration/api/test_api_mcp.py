@@ -58,7 +58,7 @@ async def assistant(url: str, key: str) -> AsyncIterator[Client]:
         yield client
 
 
-def told(result: CallToolResult) -> dict[str, Any]:
+def fields_of(result: CallToolResult) -> dict[str, Any]:
     assert not result.is_error, result.content
     found: dict[str, Any] = result.structured_content
     assert json.loads(words(result)) == found
@@ -67,10 +67,10 @@ def told(result: CallToolResult) -> dict[str, Any]:
 
 async def completed(client: Client, arguments: dict[str, Any]) -> dict[str, Any]:
     """Have a list checked; the job with its first rows."""
-    listed = told(await client.call_tool("check_list", arguments))
+    listed = fields_of(await client.call_tool("check_list", arguments))
     while listed["job"]["status"] != "completed":
         await asyncio.sleep(0.25)
-        listed = told(await client.call_tool("job", {"job_id": listed["job"]["job_id"]}))
+        listed = fields_of(await client.call_tool("job", {"job_id": listed["job"]["job_id"]}))
     return listed
 
 
@@ -84,9 +84,9 @@ def words(result: CallToolResult) -> str:
 async def test_an_assistant_checks_addresses_and_a_list_and_hears_why(api: Api) -> None:
     async with assistant(api.url, await key_of(api.settings)) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == list(SCOPES)
-        one = told(await client.call_tool("check", {"email": "jane@mailbox-full.example.com"}))
+        one = fields_of(await client.call_tool("check", {"email": "jane@mailbox-full.example.com"}))
         assert (one["status"], one["result"]) == ("risky", "mailbox_full")
-        why = told(await client.call_tool("explain", {"email": "jane@mailbox-not-found.example.com"}))
+        why = fields_of(await client.call_tool("explain", {"email": "jane@mailbox-not-found.example.com"}))
         assert why["result"] == "mailbox_not_found"
         assert why["meaning"]
         assert [section["title"] for section in why["facts"]][:2] == ["Address", "Domain"]
@@ -96,26 +96,26 @@ async def test_an_assistant_checks_addresses_and_a_list_and_hears_why(api: Api) 
         assert [(row["email"], row["result"]) for row in listed["rows"]] == list(
             zip(emails, ("passed", "syntax_error"), strict=True)
         )
-        page = told(await client.call_tool("job", {"job_id": job_id, "limit": 1}))
+        page = fields_of(await client.call_tool("job", {"job_id": job_id, "limit": 1}))
         assert (len(page["rows"]), page["matches"]) == (1, 2)
-        rest = told(await client.call_tool("job", {"job_id": job_id, "cursor": page["next_cursor"]}))
+        rest = fields_of(await client.call_tool("job", {"job_id": job_id, "cursor": page["next_cursor"]}))
         assert [row["row"] for row in rest["rows"]] == [2]
         wanted = {"job_id": job_id, "status": ["invalid"]}
-        assert [row["row"] for row in told(await client.call_tool("job", wanted))["rows"]] == [2]
+        assert [row["row"] for row in fields_of(await client.call_tool("job", wanted))["rows"]] == [2]
 
 
 async def test_a_key_asks_about_as_many_addresses_as_its_budget_has(api: Api) -> None:
     key, other = await key_of(api.settings), await key_of(api.settings)
     async with assistant(api.url, key) as client:
         for _ in range(BUDGET - 1):
-            told(await client.call_tool("check", {"email": "jane@example.com"}))
+            fields_of(await client.call_tool("check", {"email": "jane@example.com"}))
         refused = await client.call_tool("check_list", {"emails": ["a@example.com", "b@example.com"]})
         assert refused.is_error
         assert words(refused).startswith("mcp_budget_spent: This key may have 6 addresses checked in a day")
         assert "1 are left; 2 were wanted" in words(refused)
-        told(await client.call_tool("check", {"email": "jane@example.com"}))
+        fields_of(await client.call_tool("check", {"email": "jane@example.com"}))
     async with assistant(api.url, other) as client:
-        told(await client.call_tool("check", {"email": "jane@example.com"}))
+        fields_of(await client.call_tool("check", {"email": "jane@example.com"}))
 
 
 SCOPES: dict[str, tuple[Scope, dict[str, Any]]] = {
@@ -156,7 +156,7 @@ async def test_what_a_tool_cannot_take_is_said_and_costs_nothing(api: Api) -> No
         unknown = await client.call_tool("job", SCOPES["job"][1])
         assert words(unknown).startswith("job_not_found")
         for _ in range(BUDGET):
-            told(await client.call_tool("check", {"email": "jane@example.com"}))
+            fields_of(await client.call_tool("check", {"email": "jane@example.com"}))
 
 
 async def test_a_tool_needs_its_scope(api: Api) -> None:
@@ -169,7 +169,9 @@ async def test_a_tool_needs_its_scope(api: Api) -> None:
 @pytest.mark.usefixtures("worker")
 async def test_a_key_that_may_read_no_job_gets_no_rows_of_its_list(api: Api) -> None:
     async with assistant(api.url, await key_of(api.settings, Scope.JOBS_WRITE)) as client:
-        made = told(await client.call_tool("check_list", {"emails": ["jane@example.com"], "mode": "fast"}))
+        made = fields_of(
+            await client.call_tool("check_list", {"emails": ["jane@example.com"], "mode": "fast"})
+        )
         assert made["job"]["status"] == "completed"
         assert (made["rows"], made["matches"], made["next_cursor"]) == ([], 0, "")
         read = await client.call_tool("job", {"job_id": made["job"]["job_id"]})
@@ -241,7 +243,7 @@ async def test_an_assistant_starts_the_command_and_talks_to_it(settings: Setting
     words_ = ["-m", "mailsift", "mcp", "--test"]
     parameters = StdioServerParameters(command=sys.executable, args=words_, env=environment, cwd=ROOT)
     async with asyncio.timeout(120), Client(stdio_client(parameters)) as client:
-        found = told(await client.call_tool("check", {"email": "jane@catch-all.example.com"}))
+        found = fields_of(await client.call_tool("check", {"email": "jane@catch-all.example.com"}))
         assert found["result"] == "catch_all"
         emails = ["jane@example.com", "joe@null-mx.example.com"]
         listed = await completed(client, {"emails": emails})

@@ -82,7 +82,7 @@ async def ask(client: httpx.AsyncClient, door: Door, key: str, email: str) -> ht
     return await client.get("/v2/validate", params={"email": email, "api_key": key})
 
 
-def told(door: Door, answer: Mapping[str, Any]) -> tuple[str, ...]:
+def code_in(door: Door, answer: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the code of an answer."""
     names = {
         Door.EMAILABLE: ("state", "reason"),
@@ -214,9 +214,9 @@ class TestOpen:
                     assert answer.status_code == 200, answer.text
                     assert answer.headers["mailsift-mode"] == "test"
                     assert "ratelimit" in answer.headers
-                    assert told(door, answer.json()) == TABLES[door].usual[result]
+                    assert code_in(door, answer.json()) == TABLES[door].usual[result]
                 role = await ask(client, door, key, "info@example.com")
-                assert told(door, role.json()) == TABLES[door].named(Result.DELIVERABLE, role=True)
+                assert code_in(door, role.json()) == TABLES[door].named(Result.DELIVERABLE, role=True)
                 slip = await ask(client, door, key, "jane@gmaill.com")
                 assert "jane@gmail.com" in slip.text
 
@@ -227,7 +227,7 @@ class TestOpen:
                 for made_for, key in keys.items():
                     answer = await ask(client, door, key, "jane@example.com")
                     if made_for is door:
-                        told(door, answer.json())
+                        code_in(door, answer.json())
                     elif made_for is None and door in BY_URL:
                         shown = find_door(door).show("", MailsiftError("key_in_query", "…"), 400)
                         found = (answer.status_code, without_sentence(answer.json()))
@@ -269,7 +269,7 @@ class TestOpen:
             ):
                 key = await door_key(api, door, account=door.value)
                 for _ in range(5):
-                    told(door, (await ask(client, door, key, "jane@example.com")).json())
+                    code_in(door, (await ask(client, door, key, "jane@example.com")).json())
                 answer = await ask(client, door, key, "jane@example.com")
                 assert answer.status_code == status
                 assert int(answer.headers["retry-after"]) >= 1

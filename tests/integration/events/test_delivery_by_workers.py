@@ -110,11 +110,11 @@ async def test_the_event_of_a_job_that_ended_while_no_worker_ran_arrives_when_on
             job_id = await jobs.submit(account, source, JobOptions(mode=Mode.FAST))
             await jobs.cancel(account, job_id)  # committed, and nobody there to tell it
 
-            async def told() -> bool:
+            async def is_told() -> bool:
                 return bool(receiver.requests)
 
             with workers(settings, 1, tmp_path / "workers.log"):
-                await until(told, within=30)
+                await until(is_told, within=30)
         (request,) = receiver.requests
         assert json.loads(request.body)["data"]["error"].startswith("cancelled: ")
 

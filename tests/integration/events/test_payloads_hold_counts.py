@@ -87,13 +87,13 @@ async def test_no_event_of_any_job_holds_an_address(
             await jobs.cancel(account, made.pop(0))
             made.append(await jobs.submit(account, tmp_path / "good.csv", FAST))
 
-            async def told() -> bool:
+            async def is_told() -> bool:
                 return len(receiver.requests) == len(LISTS) + 1
 
             with worker_beside(settings):
                 for job_id in made:
                     await ended(jobs, account, job_id, within=90)
-                await until(told, within=60)
+                await until(is_told, within=60)
             for kind in SimulatedEvent:
                 await service.test(account, endpoint.id, kind)
         for request in receiver.requests:

@@ -41,7 +41,7 @@ async def judged(
     return account_id, job_id
 
 
-def told(address: str, kind: OutcomeKind, days_ago: float, said: str = "") -> Outcome:
+def reported(address: str, kind: OutcomeKind, days_ago: float, said: str = "") -> Outcome:
     at = system_clock() - days_ago * 86_400
     return Outcome(address, kind, at, diagnose(said) if said else ACCEPTED, "file")
 
@@ -67,14 +67,14 @@ async def test_a_verdict_is_held_against_what_came_after_it(container: Container
     await container.outcomes.record(
         account,
         [
-            told(names[0], OutcomeKind.DELIVERED, 39),
-            told(names[1], OutcomeKind.BOUNCED, 39, GONE),
-            told(names[2], OutcomeKind.DELIVERED, 39),
-            told(names[2], OutcomeKind.BOUNCED, 37, GONE),  # a bounce that came late
-            told(names[3], OutcomeKind.BOUNCED, 41, GONE),  # before the verdict
-            told(names[4], OutcomeKind.BOUNCED, 39, "451 4.3.0 try again later"),
-            told(names[5], OutcomeKind.BOUNCED, 39, "550 5.7.1 blocked by policy"),
-            told("stranger@example.com", OutcomeKind.DELIVERED, 1),
+            reported(names[0], OutcomeKind.DELIVERED, 39),
+            reported(names[1], OutcomeKind.BOUNCED, 39, GONE),
+            reported(names[2], OutcomeKind.DELIVERED, 39),
+            reported(names[2], OutcomeKind.BOUNCED, 37, GONE),  # a bounce that came late
+            reported(names[3], OutcomeKind.BOUNCED, 41, GONE),  # before the verdict
+            reported(names[4], OutcomeKind.BOUNCED, 39, "451 4.3.0 try again later"),
+            reported(names[5], OutcomeKind.BOUNCED, 39, "550 5.7.1 blocked by policy"),
+            reported("stranger@example.com", OutcomeKind.DELIVERED, 1),
         ],
     )
     await count(container, planter)
@@ -89,7 +89,7 @@ async def test_a_verdict_is_held_against_what_came_after_it(container: Container
     assert row.false_invalid is None
 
     # What comes later is counted when it comes, and once.
-    await container.outcomes.record(account, [told(names[4], OutcomeKind.DELIVERED, 38)])
+    await container.outcomes.record(account, [reported(names[4], OutcomeKind.DELIVERED, 38)])
     await count(container, planter)
     await count(container, planter)
     row = (await report(container, account))[()]
@@ -104,10 +104,11 @@ async def test_the_newest_verdict_answers_and_what_an_outcome_decided_counts_apa
     names = ["a@example.com", "b@example.com"]
     account, _ = await judged(planter, names, days_ago=30)
     await container.outcomes.record(
-        account, [told(names[0], OutcomeKind.DELIVERED, 29), told(names[1], OutcomeKind.BOUNCED, 29, GONE)]
+        account,
+        [reported(names[0], OutcomeKind.DELIVERED, 29), reported(names[1], OutcomeKind.BOUNCED, 29, GONE)],
     )
     await judged(planter, names, days_ago=20)  # these two know
-    await container.outcomes.record(account, [told(names[0], OutcomeKind.BOUNCED, 10, GONE)])
+    await container.outcomes.record(account, [reported(names[0], OutcomeKind.BOUNCED, 10, GONE)])
     await count(container, planter)
     row = (await report(container, account))[()]
     assert (row.judged, row.known) == (2, 1)
@@ -149,7 +150,7 @@ async def test_outcomes_that_are_erased_while_they_are_counted_up_leave_nothing(
     container: Container, planter: Planter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account, _ = await judged(planter, ["a@example.com"], days_ago=30)
-    await container.outcomes.record(account, [told("a@example.com", OutcomeKind.DELIVERED, 29)])
+    await container.outcomes.record(account, [reported("a@example.com", OutcomeKind.DELIVERED, 29)])
     (person,) = await planter.sql(
         "INSERT INTO person (email, password) VALUES ('a@b.test', 'x') RETURNING id"
     )
@@ -186,7 +187,7 @@ async def test_accounts_do_not_see_each_other_and_operators_see_sums(
 ) -> None:
     ann, _ = await judged(planter, ["a@example.com"], days_ago=3)
     bob, _ = await judged(planter, ["b@example.com"], days_ago=3, account="bob")
-    await container.outcomes.record(bob, [told("b@example.com", OutcomeKind.DELIVERED, 1)])
+    await container.outcomes.record(bob, [reported("b@example.com", OutcomeKind.DELIVERED, 1)])
     await count(container, planter)
     assert (await report(container, ann))[()].delivered is None
     everybody = (await report(container, None))[()]

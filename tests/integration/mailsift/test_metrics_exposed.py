@@ -72,10 +72,10 @@ async def _played(settings: Settings, folder: Path) -> Scene:
             with workers(beside, 1, folder / "worker.log"):
                 addresses = await _work(client, folder / "list.csv", SandboxWorld(seed=SEED, domains=DOMAINS))
 
-                async def told() -> bool:
+                async def is_told() -> bool:
                     return bool(receiver.requests)
 
-                await until(told, within=30)
+                await until(is_told, within=30)
                 await until(partial(_is_at_rest, ports), within=60)
                 pages = (await page(ports[0]), await page(ports[1]))
                 await _work(client, folder / "more.csv", SandboxWorld(seed=SEED + 1, domains=DOMAINS))

@@ -99,13 +99,13 @@ class OddServer:
 
     traits: Traits
     existing: frozenset[str]
-    said: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    answers: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     sessions: int = 0
     known_here: set[str] = field(default_factory=set)
     refused: int = 0
 
     def reset(self) -> None:
-        self.said.clear()
+        self.answers.clear()
         self.known_here.clear()
         self.sessions = self.refused = 0
 
@@ -191,7 +191,7 @@ class _Conversation:
     def answer_rcpt(self, address: str) -> str:
         self.recipients += 1
         kind, reply = self.oddity(address) or self.truth(address)
-        self.server.said[address].append(kind)
+        self.server.answers[address].append(kind)
         return reply.replace("{address}", address)
 
     def oddity(self, address: str) -> tuple[str, str] | None:
@@ -266,9 +266,9 @@ class SetUp:
                 port = await stack.enter_async_context(talking(server.talk, place, port))
             yield port
 
-    def said(self, address: str) -> set[str]:
+    def answers_about(self, address: str) -> set[str]:
         """What the servers meant to say of an address since they were reset."""
-        return {kind for server in self.servers for kind in server.said[address]}
+        return {kind for server in self.servers for kind in server.answers[address]}
 
     def sessions(self) -> int:
         """How many sessions the servers had since they were reset."""

@@ -122,7 +122,7 @@ def false_states(found: Mapping[str, DomainFact]) -> dict[str, DomainState]:
     return {name: fact.state for name, fact in found.items() if name in wrong.get(fact.state, ())}
 
 
-async def told(lie: Lie) -> dict[str, str]:
+async def wrong_under(lie: Lie) -> dict[str, str]:
     """What a liar makes false: in mode medium, and deep with a portal that takes all or refuses all."""
     wrong: dict[str, str] = {}
     async with serving({}, saying(lie)) as stub:
@@ -142,12 +142,12 @@ async def test_an_honest_resolver_is_believed() -> None:
 
 @pytest.mark.parametrize("kind", LIES)
 async def test_no_lie_makes_anything_invalid_or_valid(kind: str) -> None:
-    assert await told(LIES[kind]) == {}
+    assert await wrong_under(LIES[kind]) == {}
 
 
 @pytest.mark.parametrize("kind", HELD_BACK)
 async def test_no_lie_that_was_held_back_does_either(kind: str) -> None:
-    assert await told(HELD_BACK[kind]) == {}
+    assert await wrong_under(HELD_BACK[kind]) == {}
 
 
 async def test_what_a_liar_said_is_remembered_nowhere_and_is_left_out_of_what_may_come_back() -> None:

@@ -148,7 +148,7 @@ async def validate_alone(setup: SetUp, port: int, address: str) -> dict[str, Any
 
 def check(setup: SetUp, address: str, verdict: Mapping[str, Any]) -> None:
     """Hold a verdict against what the servers meant to say."""
-    said = setup.said(canonical_of(address))
+    said = setup.answers_about(canonical_of(address))
     if verdict["status"] == "invalid":
         assert address not in setup.existing or "lie" in said, (setup, address, verdict)
         assert said & {"missing", "lie", "all"}, (setup, address, verdict)
@@ -165,7 +165,7 @@ async def hold(setup: SetUp, kinds: Counter[str]) -> None:
         for address, verdict in together.items():
             check(setup, address, verdict)
             kinds[verdict["result"]] += 1
-        lies = {address for address in setup.asked if "lie" in setup.said(canonical_of(address))}
+        lies = {address for address in setup.asked if "lie" in setup.answers_about(canonical_of(address))}
         for address in setup.asked[:ALONE]:
             setup.reset()
             verdict = await validate_alone(setup, port, address)

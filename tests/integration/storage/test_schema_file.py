@@ -88,7 +88,7 @@ def test_a_database_that_does_not_hold_every_text_is_not_taken(
         assert revision(url) == ""
 
 
-def _told(url: str, habit: str) -> str:
+def _with_habit(url: str, habit: str) -> str:
     """Return the address with something that a server, a database or a role may say, too."""
     return (
         make_url(url)
@@ -108,7 +108,7 @@ def test_a_database_that_takes_no_tables_says_why_in_one_sentence(
     empty_database_url: str, habit: str, said: str
 ) -> None:
     with pytest.raises(MailsiftError, match=said) as refused:
-        migrate(_told(empty_database_url, habit))
+        migrate(_with_habit(empty_database_url, habit))
     assert (refused.value.code, refused.value.message.count("\n")) == ("database_refused", 0)
     assert revision(empty_database_url) == ""
 
@@ -123,7 +123,7 @@ def test_a_migration_may_take_longer_than_a_question(empty_database_url: str) ->
         reader.execute(text("LOCK TABLE job IN ACCESS SHARE MODE"))
         onlooker.execution_options(isolation_level="AUTOCOMMIT")
         with ThreadPoolExecutor(1) as pool:
-            migrating = pool.submit(migrate, _told(empty_database_url, "statement_timeout=300"))
+            migrating = pool.submit(migrate, _with_habit(empty_database_url, "statement_timeout=300"))
             while not migrating.done() and onlooker.execute(text(waited)).scalar() is not True:
                 pass
             reader.rollback()

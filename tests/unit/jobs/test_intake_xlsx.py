@@ -29,7 +29,7 @@ def frame_of(folder: Path, data: bytes, **limits: Any) -> pl.DataFrame:
     return read_xlsx(path, IntakeLimits(**limits)).frame.collect()
 
 
-def shown(folder: Path, number: float, kind: int, code: str = "", settings: str = "") -> str:
+def cell_text(folder: Path, number: float, kind: int, code: str = "", settings: str = "") -> str:
     """Return what a cell holds that shows a number in the format of this number, or this code."""
     codes = f'<numFmts><numFmt numFmtId="{kind}" formatCode="{code}"/></numFmts>' if code else ""
     styles = (
@@ -43,24 +43,24 @@ def shown(folder: Path, number: float, kind: int, code: str = "", settings: str 
 
 @pytest.mark.parametrize("kind", [14, 15, 16, 17, 22, 27, 30, 36, 50, 54, 58])
 def test_formats_of_the_standard_that_show_a_day_are_days(tmp_path: Path, kind: int) -> None:
-    assert shown(tmp_path, LEAP_DAY, kind) == "2024-02-29"
-    assert shown(tmp_path, LEAP_DAY + 0.25, kind) == "2024-02-29 06:00:00"
+    assert cell_text(tmp_path, LEAP_DAY, kind) == "2024-02-29"
+    assert cell_text(tmp_path, LEAP_DAY + 0.25, kind) == "2024-02-29 06:00:00"
 
 
 @pytest.mark.parametrize("kind", [18, 20, 21, 45, 47])
 def test_formats_of_the_standard_that_show_a_time_are_times_of_day(tmp_path: Path, kind: int) -> None:
-    assert shown(tmp_path, 0.25, kind) == "06:00:00"
-    assert shown(tmp_path, 0.5 + 0.25 / 86_400, kind) == "12:00:00.250"
+    assert cell_text(tmp_path, 0.25, kind) == "06:00:00"
+    assert cell_text(tmp_path, 0.5 + 0.25 / 86_400, kind) == "12:00:00.250"
 
 
 @pytest.mark.parametrize("kind", [0, 1, 4, 9, 10, 11, 12, 13, 23, 26, 37, 40, 44, 48, 49, 59])
 def test_all_other_formats_of_the_standard_are_numbers(tmp_path: Path, kind: int) -> None:
-    assert shown(tmp_path, LEAP_DAY, kind) == "45351"
+    assert cell_text(tmp_path, LEAP_DAY, kind) == "45351"
 
 
 def test_elapsed_time_has_as_many_hours_as_it_has(tmp_path: Path) -> None:
-    assert shown(tmp_path, 1.5, 46) == "36:00:00"
-    assert shown(tmp_path, 1.5, 200, "[h]:mm") == "36:00:00"
+    assert cell_text(tmp_path, 1.5, 46) == "36:00:00"
+    assert cell_text(tmp_path, 1.5, 200, "[h]:mm") == "36:00:00"
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_elapsed_time_has_as_many_hours_as_it_has(tmp_path: Path) -> None:
     ],
 )
 def test_a_code_shows_a_date_by_its_letters_outside_of_texts(tmp_path: Path, code: str, text: str) -> None:
-    assert shown(tmp_path, LEAP_DAY, 200, code) == text
+    assert cell_text(tmp_path, LEAP_DAY, 200, code) == text
 
 
 @pytest.mark.parametrize(
     ("days", "date"), [(1, "1900-01-01"), (59, "1900-02-28"), (60, "1900-02-28"), (61, "1900-03-01")]
 )
 def test_days_are_counted_as_sheets_count_them(tmp_path: Path, days: int, date: str) -> None:
-    assert shown(tmp_path, days, 14) == date
+    assert cell_text(tmp_path, days, 14) == date
 
 
 def test_readings_of_asian_names_are_no_part_of_a_text(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_a_sheet_has_a_header_beside_the_rows_that_are_allowed(tmp_path: Path) -
     [(0.5, "12:00:00"), (1, "1904-01-02"), (59, "1904-02-29"), (LEAP_DAY - 1462, "2024-02-29")],
 )
 def test_a_workbook_may_count_its_days_from_1904(tmp_path: Path, days: float, date: str) -> None:
-    assert shown(tmp_path, days, 14, settings='<workbookPr date1904="1"/>') == date
-    assert shown(tmp_path, LEAP_DAY, 14, settings='<workbookPr date1904="0"/>') == "2024-02-29"
+    assert cell_text(tmp_path, days, 14, settings='<workbookPr date1904="1"/>') == date
+    assert cell_text(tmp_path, LEAP_DAY, 14, settings='<workbookPr date1904="0"/>') == "2024-02-29"
 
 
 def texts(*cells: str) -> str:

@@ -34,7 +34,7 @@ EXPORTS = [
 SHOWS = {Answer.ACCEPTED, Answer.NOT_FOUND, Answer.DISABLED}
 
 
-def _told(outcome: Outcome) -> list[str]:
+def _summary(outcome: Outcome) -> list[str]:
     answer = outcome.diagnosis.answer
     shown = answer.value if answer in SHOWS else "nothing"
     return [outcome.address, outcome.kind.value, "own list" if outcome.diagnosis.was_never_sent else shown]
@@ -45,9 +45,9 @@ def _read(report: dict[str, Any], folder: Path) -> list[list[str]]:
     if report["from"] == "file":
         path = folder / "export"
         path.write_bytes(raw)
-        return [_told(outcome) for outcome in read_outcomes(path) if outcome]
+        return [_summary(outcome) for outcome in read_outcomes(path) if outcome]
     read = read_message(raw) if report["from"] == "message" else read_webhook(SenderKind(report["from"]), raw)
-    return [_told(outcome) for outcome in read if outcome]
+    return [_summary(outcome) for outcome in read if outcome]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,9 @@ def test_an_export_says_what_happened_when_and_to_which_message(
 
     try:
         told: list[Any] = [
-            [*_told(one), _shown_time(one.happened_at), one.message_id] for one in read_outcomes(path) if one
+            [*_summary(one), _shown_time(one.happened_at), one.message_id]
+            for one in read_outcomes(path)
+            if one
         ]
     except MailsiftError as error:
         told = [error.code]
@@ -90,7 +92,7 @@ def test_a_list_that_a_spreadsheet_of_the_west_wrote_is_read_with_its_letters(tm
         "Empf\xe4nger;Ergebnis\nann@a.example;Ge\xf6ffnet\nbob@a.example;R\xfcckl\xe4ufer\n".encode("cp1252")
     )
 
-    told = [_told(one) for one in read_outcomes(path) if one]
+    told = [_summary(one) for one in read_outcomes(path) if one]
 
     assert told == [["ann@a.example", "delivered", "accepted"], ["bob@a.example", "bounced", "nothing"]]
 
@@ -101,7 +103,7 @@ def test_a_list_that_a_spreadsheet_of_japan_wrote_is_read_with_its_letters(tmp_p
         "メールアドレス,配信結果\nann@a.example,迷惑メール報告\nbob@a.example,エラー\n".encode("cp932")
     )
 
-    told = [_told(one) for one in read_outcomes(path) if one]
+    told = [_summary(one) for one in read_outcomes(path) if one]
 
     assert told == [["ann@a.example", "complained", "accepted"], ["bob@a.example", "bounced", "nothing"]]
 
@@ -159,9 +161,9 @@ def test_a_soft_bounce_of_a_table_is_what_the_server_said_as_that_of_a_webhook(t
 
     posted = read_webhook(SenderKind.BREVO, json.dumps(events).encode())
 
-    told = [_told(one) for one in read_outcomes(path) if one]
+    told = [_summary(one) for one in read_outcomes(path) if one]
     assert told == [["ann@a.example", "bounced", "not_found"], ["bob@a.example", "deferred", "nothing"]]
-    assert told == [_told(one) for one in posted if one]
+    assert told == [_summary(one) for one in posted if one]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +217,7 @@ def test_a_table_of_readers_shows_no_more_than_it_says(rows: list[str], told: An
     path.write_text("\n".join(rows))
 
     try:
-        found: Any = [_told(one) for one in read_outcomes(path) if one]
+        found: Any = [_summary(one) for one in read_outcomes(path) if one]
     except MailsiftError as error:
         found = error.code
 
@@ -226,7 +228,9 @@ def test_a_table_with_columns_without_end_is_read_as_far_as_anybody_writes(tmp_p
     path = tmp_path / "wide.csv"
     path.write_text("email,event" + ",x" * 200_000 + "\nann@a.example,delivered" + ",1" * 200_000 + "\n")
 
-    assert [_told(one) for one in read_outcomes(path) if one] == [["ann@a.example", "delivered", "accepted"]]
+    assert [_summary(one) for one in read_outcomes(path) if one] == [
+        ["ann@a.example", "delivered", "accepted"]
+    ]
 
 
 def test_events_after_a_damaged_line_are_read(tmp_path: Path) -> None:

@@ -426,7 +426,7 @@ def test_a_broken_webhook_is_an_error_with_a_code_or_tells_nothing(sender: Sende
         read_webhook(sender, body)
 
 
-def _told(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -> Outcome:
+def _outcome(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -> Outcome:
     said = ACCEPTED if answer is Answer.ACCEPTED else Diagnosis(answer, "rule", 550)
     return Outcome("x@y.example", kind, NOW - days * DAY_SECONDS, said, "file")
 
@@ -435,27 +435,27 @@ def _told(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -> O
     ("history", "shown"),
     [
         ([], None),
-        ([_told(_K.DELIVERED, 1)], _A.ACCEPTED),
-        ([_told(_K.DELIVERED, 91)], None),
-        ([_told(_K.BOUNCED, 91, _A.NOT_FOUND)], _A.NOT_FOUND),
-        ([_told(_K.BOUNCED, 366, _A.NOT_FOUND)], None),
-        ([_told(_K.BOUNCED, 2, _A.NOT_FOUND), _told(_K.DELIVERED, 1)], _A.ACCEPTED),
-        ([_told(_K.DELIVERED, 2), _told(_K.BOUNCED, 1, _A.DISABLED)], _A.DISABLED),
-        ([_told(_K.DEFERRED, 1, _A.NOT_FOUND)], None),
-        ([_told(_K.BOUNCED, 1, _A.FULL), _told(_K.DELIVERED, 2)], _A.ACCEPTED),
-        ([_told(_K.BOUNCED, 1, _A.REFUSED_US)], None),
-        ([_told(_K.DELIVERED, 2), _told(_K.BOUNCED, 1, _A.UNCLEAR)], None),
+        ([_outcome(_K.DELIVERED, 1)], _A.ACCEPTED),
+        ([_outcome(_K.DELIVERED, 91)], None),
+        ([_outcome(_K.BOUNCED, 91, _A.NOT_FOUND)], _A.NOT_FOUND),
+        ([_outcome(_K.BOUNCED, 366, _A.NOT_FOUND)], None),
+        ([_outcome(_K.BOUNCED, 2, _A.NOT_FOUND), _outcome(_K.DELIVERED, 1)], _A.ACCEPTED),
+        ([_outcome(_K.DELIVERED, 2), _outcome(_K.BOUNCED, 1, _A.DISABLED)], _A.DISABLED),
+        ([_outcome(_K.DEFERRED, 1, _A.NOT_FOUND)], None),
+        ([_outcome(_K.BOUNCED, 1, _A.FULL), _outcome(_K.DELIVERED, 2)], _A.ACCEPTED),
+        ([_outcome(_K.BOUNCED, 1, _A.REFUSED_US)], None),
+        ([_outcome(_K.DELIVERED, 2), _outcome(_K.BOUNCED, 1, _A.UNCLEAR)], None),
         # its sender keeps back what comes after a bounce: that takes nothing of the bounce back
-        ([_told(_K.BOUNCED, 9, _A.NOT_FOUND), _told(_K.BOUNCED, 1, _A.UNCLEAR)], _A.NOT_FOUND),
+        ([_outcome(_K.BOUNCED, 9, _A.NOT_FOUND), _outcome(_K.BOUNCED, 1, _A.UNCLEAR)], _A.NOT_FOUND),
         (
             [
-                _told(_K.BOUNCED, 9, _A.NOT_FOUND),
-                _told(_K.DELIVERED, 5),
-                _told(_K.BOUNCED, 1, _A.UNCLEAR),
+                _outcome(_K.BOUNCED, 9, _A.NOT_FOUND),
+                _outcome(_K.DELIVERED, 5),
+                _outcome(_K.BOUNCED, 1, _A.UNCLEAR),
             ],
             None,
         ),
-        ([_told(_K.COMPLAINED, 3)], _A.ACCEPTED),
+        ([_outcome(_K.COMPLAINED, 3)], _A.ACCEPTED),
     ],
 )
 def test_the_newest_outcome_that_decides_does(history: list[Outcome], shown: Answer | None) -> None:
@@ -468,8 +468,8 @@ def test_the_newest_outcome_that_decides_does(history: list[Outcome], shown: Ans
 def test_of_two_without_a_time_nobody_knows_which_is_how_it_is_now(
     arrival: OutcomeKind, later: float
 ) -> None:
-    arrived = replace(_told(arrival, later), undated=True)
-    gone = replace(_told(_K.BOUNCED, 0, _A.NOT_FOUND), undated=True)
+    arrived = replace(_outcome(arrival, later), undated=True)
+    gone = replace(_outcome(_K.BOUNCED, 0, _A.NOT_FOUND), undated=True)
     policy = OutcomePolicy()
 
     assert mailbox_fact([arrived, gone], policy, NOW) is None
@@ -478,11 +478,11 @@ def test_of_two_without_a_time_nobody_knows_which_is_how_it_is_now(
         fact = mailbox_fact([one], policy, NOW)
         assert fact is not None
         assert fact.answer is one.diagnosis.answer
-    dated = mailbox_fact([_told(_K.BOUNCED, 3, _A.DISABLED), arrived, gone], policy, NOW)
+    dated = mailbox_fact([_outcome(_K.BOUNCED, 3, _A.DISABLED), arrived, gone], policy, NOW)
     assert dated is not None
     assert dated.answer is _A.DISABLED
     late = mailbox_fact(
-        [_told(_K.DELIVERED, 3), gone], policy, NOW
+        [_outcome(_K.DELIVERED, 3), gone], policy, NOW
     )  # of one alone it counts from its arrival
     assert late is not None
     assert late.answer is _A.NOT_FOUND
@@ -491,11 +491,11 @@ def test_of_two_without_a_time_nobody_knows_which_is_how_it_is_now(
 @pytest.mark.parametrize(
     ("history", "within", "shown"),
     [
-        ([_told(_K.DELIVERED, 5)], 6 * DAY_SECONDS, _A.ACCEPTED),
-        ([_told(_K.DELIVERED, 5)], 4 * DAY_SECONDS, None),
-        ([_told(_K.BOUNCED, 5, _A.NOT_FOUND)], 4 * DAY_SECONDS, None),
-        ([_told(_K.DELIVERED, 0)], 0.0, None),
-        ([_told(_K.DELIVERED, 91)], 100 * DAY_SECONDS, None),  # the policy holds all the same
+        ([_outcome(_K.DELIVERED, 5)], 6 * DAY_SECONDS, _A.ACCEPTED),
+        ([_outcome(_K.DELIVERED, 5)], 4 * DAY_SECONDS, None),
+        ([_outcome(_K.BOUNCED, 5, _A.NOT_FOUND)], 4 * DAY_SECONDS, None),
+        ([_outcome(_K.DELIVERED, 0)], 0.0, None),
+        ([_outcome(_K.DELIVERED, 91)], 100 * DAY_SECONDS, None),  # the policy holds all the same
     ],
 )
 def test_who_says_how_old_an_answer_may_be_is_told_nothing_older(
@@ -506,7 +506,7 @@ def test_who_says_how_old_an_answer_may_be_is_told_nothing_older(
 
 
 def test_a_finding_says_by_which_policy_it_was_made() -> None:
-    fact = mailbox_fact([_told(_K.DELIVERED, 1)], OutcomePolicy(delivered_days=30), NOW)
+    fact = mailbox_fact([_outcome(_K.DELIVERED, 1)], OutcomePolicy(delivered_days=30), NOW)
 
     assert fact is not None
     assert asdict(fact)["policy"] == {"delivered_days": 30, "bounced_days": 365}
@@ -1295,7 +1295,7 @@ def test_what_a_sender_could_not_send_says_nothing_of_the_mailbox(sender: Sender
     (outcome,) = filter(None, read_webhook(sender, json.dumps(posted).encode()))
     assert (outcome.address, outcome.kind) == ("a@b.test", OutcomeKind.BOUNCED)
     assert outcome.diagnosis.was_never_sent
-    for earlier in (_told(_K.DELIVERED, 3), _told(_K.BOUNCED, 3, _A.NOT_FOUND)):
+    for earlier in (_outcome(_K.DELIVERED, 3), _outcome(_K.BOUNCED, 3, _A.NOT_FOUND)):
         fact = mailbox_fact([earlier, replace(outcome, happened_at=NOW)], OutcomePolicy(), NOW)
         assert fact is not None
         assert fact.answer is earlier.diagnosis.answer
@@ -1323,7 +1323,7 @@ def test_what_a_senders_own_list_kept_back_takes_an_earlier_delivery_back(
     (outcome,) = filter(None, read_webhook(sender, json.dumps([posted]).encode()))
     kept_back = replace(outcome, happened_at=NOW)
     assert kept_back.diagnosis.was_never_sent
-    assert mailbox_fact([_told(_K.DELIVERED, 3), kept_back], OutcomePolicy(), NOW) is None
+    assert mailbox_fact([_outcome(_K.DELIVERED, 3), kept_back], OutcomePolicy(), NOW) is None
 
 
 @pytest.mark.parametrize(

@@ -278,17 +278,17 @@ async def test_what_triage_puts_in_line_counts_once_however_old_the_picture_of_t
     await planter.sql("""UPDATE chunk SET free_mail = '{"google": 100}' WHERE job_id = :job""", job=job)
     async with open_container(settings) as container:
 
-        async def said() -> float | None:
+        async def seconds_left() -> float | None:
             return JobSnapshot(await container.jobs.get(account, job), container.clock()).eta_seconds
 
-        before = await said()
+        before = await seconds_left()
         await planter.sql("UPDATE chunk SET state = 'done' WHERE job_id = :job", job=job)
         await planter.sql(
             """INSERT INTO chunk (job_id, n, lane, addresses, source_key)
                VALUES (:job, 1, 'google', 100, 'jobs/x/residual/0-abc.parquet')""",
             job=job,
         )
-        assert before == await said() == 25.1
+        assert before == await seconds_left() == 25.1
 
 
 async def test_a_plan_counts_the_addresses_to_go_however_many_rows_they_carry(
