@@ -59,9 +59,15 @@ _before_commit: ContextVar[Callable[[AsyncConnection], Awaitable[None]] | None] 
 )
 
 
-def statement(sql: str) -> TextClause:
-    """Return a statement with what it names in braces: lists of states (`state IN {claimable}`), and more."""
-    return text(sql.format_map(SQL_PIECES))
+def statement(sql: str, **pieces: str) -> TextClause:
+    """Return a statement with what it names in braces: lists of states (`state IN {claimable}`), and more.
+
+    Args:
+        sql: the statement.
+        pieces: what only this one names, or its neighbours; they may name what every statement may.
+    """
+    own = {name: piece.format_map(SQL_PIECES) for name, piece in pieces.items()}
+    return text(sql.format_map({**SQL_PIECES, **own}))
 
 
 def from_row(kind: Callable[..., T], row: Mapping[Any, Any], **made: Any) -> T:

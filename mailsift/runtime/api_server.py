@@ -376,14 +376,13 @@ class _BoundedProtocol(HttpToolsProtocol):
         """
         if self.transport.is_closing():
             return
-        if self._part is not _Part.BODY and not self._is_idle():
-            self.cycle.keep_alive = False
-            self.flow.pause_reading()
-            return
-        begun = self._part is _Part.BODY and not self.pipeline and not self.cycle.response_started
         if self._part is not _Part.BODY:
+            if not self._is_idle():
+                self.cycle.keep_alive = False
+                self.flow.pause_reading()
+                return
             self.transport.write(_answer(code))
-        elif begun:
+        elif not self.pipeline and not self.cycle.response_started:
             self.transport.write(_answer(code))
             self.cycle.disconnected = True
             self.cycle.message_event.set()

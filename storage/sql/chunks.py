@@ -272,10 +272,7 @@ _PICK_NEXT: Final = """
         SELECT job_id, n FROM behind WHERE NOT EXISTS (SELECT FROM in_turn)
 """
 _IN_LINE: Final = "c.lane <> '' AND c.lane = (SELECT lane FROM behind)"
-CLAIM = statement(
-    _PICK_NEXT.replace("{takeable}", _TAKEABLE).replace("{in_line}", _IN_LINE)
-    + _LEASE.replace("{weight}", _WEIGHT)
-)
+CLAIM = statement(_PICK_NEXT + _LEASE, takeable=_TAKEABLE, in_line=_IN_LINE, weight=_WEIGHT)
 
 
 async def claim(
@@ -306,7 +303,7 @@ _PICK_FIRST: Final = """
         WHERE job_id = :job_id AND lane = :triage_key AND state = 'ready' AND ready_at <= clock_timestamp()
         ORDER BY n LIMIT 1
 """
-_LEASE_FIRST = statement(_PICK_FIRST + _LEASE.replace("{weight}", _WEIGHT))
+_LEASE_FIRST = statement(_PICK_FIRST + _LEASE, weight=_WEIGHT)
 
 
 async def lease_first(

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Text, TextClause, cast, delete, exists, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Text, cast, delete, exists, func, or_, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from mailsift.pipeline.errors import MailsiftError
@@ -78,14 +78,7 @@ _READY: Final = """(SELECT lane = ANY(:shared_keys) FROM chunk
             WHERE job_id = j.id AND state = 'ready' AND ready_at <= statement_timestamp()
             ORDER BY ready_at, n LIMIT 1)"""
 """Of a job `j`: its oldest chunk waits for no provider, but for a slot."""
-
-
-def _statement(sql: str) -> TextClause:
-    """Do `statement` where these are named."""
-    for name, piece in {"{transfers}": _TRANSFERS, "{in_work}": _IN_WORK, "{ready}": _READY}.items():
-        sql = sql.replace(name, piece)
-    return statement(sql)
-
+_PIECES: Final = {"transfers": _TRANSFERS, "in_work": _IN_WORK, "ready": _READY}
 
 # Where an account begins in virtual time that starts or resumes a job: beside those who are served or could
 # be, not before them: an idle past earns no priority, and who waits for providers and places alone is no
@@ -122,7 +115,7 @@ _NEW_JOB: Final = """
                     + make_interval(secs => coalesce(nullif(:retention_s, 0), a.retention_s))
              FROM account a WHERE a.id = :account_id AND (:retention_s > 0 OR a.retention_s > 0)))
 """
-_INSERT = _statement(_FLOOR + _NEW_JOB)
+_INSERT = statement(_FLOOR + _NEW_JOB, **_PIECES)
 
 
 async def insert(connection: Connection, new: NewJob) -> None:
@@ -205,7 +198,8 @@ class StepClaim:
 # for ever, and little of a machine. With :in_turn a step is left alone while its own account is ahead of that
 # one, but for the finish of a big job, which had its turn when it was validated. A small list pays for all
 # its steps with the first, a big one for its delivery with its finish.
-CLAIM_STEP = _statement("""
+CLAIM_STEP = statement(
+    """
     WITH rivals AS MATERIALIZED (
         (SELECT j.vtime FROM (
             SELECT j.id, a.vtime FROM job j JOIN account a ON a.id = j.account_id
@@ -266,7 +260,9 @@ CLAIM_STEP = _statement("""
            step_attempt AS attempt, step_token AS token, options, source_name, source_bytes,
            source_sha256, delivers, test, abandoned
     FROM (VALUES (1)) AS one LEFT JOIN claimed ON true
-""")
+""",
+    **_PIECES,
+)
 
 
 async def claim_step(  # noqa: PLR0913 - what there is room for
@@ -529,7 +525,7 @@ _RAISED_JOB: Final = """
     UPDATE job SET vtime = greatest(vtime, jobs.floor) FROM jobs
     WHERE job.id = :job_id AND job.vtime < jobs.floor
 """
-_CATCH_UP = _statement(_FLOOR + _RAISED_JOB)
+_CATCH_UP = statement(_FLOOR + _RAISED_JOB, **_PIECES)
 
 
 async def catch_up(connection: Connection, job_id: UUID) -> None:
