@@ -289,26 +289,20 @@ def _screen(terminal: Console, *, once: bool) -> Iterator[Callable[[RenderableTy
         yield lambda picture: live.update(picture, refresh=True)
 
 
-async def _overview(operations: Operations) -> Overview | None:
-    """Return the overview; None while the database does not answer."""
-    with SuppressCodes("database_unavailable"):
-        return await operations.console.overview()
-    return None
-
-
 async def _top_shape(operations: Operations) -> dict[str, Any]:
-    if (overview := await _overview(operations)) is not None:
-        return _overview_shape(overview)
+    with SuppressCodes("database_unavailable"):
+        return _overview_shape(await operations.console.overview())
     return {"alarms": _alarm_shapes(await operations.console.alarms())}
 
 
 async def _top(operations: Operations) -> RenderableType:
-    overview, now = await _overview(operations), system_clock()
-    if overview is None:
-        return _alarm_list(await operations.console.alarms())
-    page = await operations.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
-    sources = await operations.console.sources()
-    return _top_picture(overview, page.jobs, sources, now=now)
+    """Return the picture: the alarms alone while the database is gone, also if it goes while this reads."""
+    now = system_clock()
+    with SuppressCodes("database_unavailable"):
+        overview = await operations.console.overview()
+        page = await operations.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
+        return _top_picture(overview, page.jobs, await operations.console.sources(), now=now)
+    return _alarm_list(await operations.console.alarms())
 
 
 async def _drain(operations: Operations, names: list[str], *, drain: bool) -> int:

@@ -6,12 +6,14 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from mailsift.jobs.admin.console import Console
 from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.settings import Settings
+from mailsift.storage.database import unavailable
 from tests.support.busy_installation import fill, report_sessions, sql
 from tests.support.commands import CommandLine, Keyboard
 from tests.support.installation import settings_for
@@ -66,6 +68,21 @@ def test_top_goes_on_until_it_is_stopped(settings: Settings) -> None:
             assert line, "it ended by itself"
             pictures += "throughput" in line
         process.terminate()
+
+
+def test_top_goes_on_where_the_database_goes_while_it_reads(
+    settings: Settings, keyboard: Keyboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_gone(*_: object, **__: object) -> NoReturn:
+        raise unavailable()
+
+    for read in (Console.jobs, Console.sources):
+        with monkeypatch.context() as patch:
+            patch.setattr(Console, read.__name__, is_gone)
+            typed = keyboard.type(settings, "ops", "top", "--once")
+        assert typed.status == 0, typed.err
+        assert "schedule is late" in typed.out  # the alarms, which are read again
+        assert "throughput" not in typed.out
 
 
 def test_jobs_are_filtered_by_state_account_text_and_age(settings: Settings, keyboard: Keyboard) -> None:
