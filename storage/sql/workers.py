@@ -105,7 +105,7 @@ class Worker(_Process):
     Attributes:
         chunks: chunks that are leased to it, by the database.
         draining: an operator wants it to claim nothing more.
-        heard: it has been told so.
+        drain_seen: it has read that since.
         gone: it has missed its heartbeats and never said goodbye.
     """
 
@@ -116,7 +116,7 @@ class Worker(_Process):
     claim_age: float | None
     sweep_age: float | None
     draining: bool
-    heard: bool
+    drain_seen: bool
     gone: bool
 
     @property
@@ -125,7 +125,7 @@ class Worker(_Process):
         if self.gone:
             return "gone"
         if self.draining:
-            return "drained" if self.heard and not self.in_hand and not self.chunks else "draining"
+            return "drained" if self.drain_seen and not self.in_hand and not self.chunks else "draining"
         return ACTIVE
 
 
@@ -156,7 +156,7 @@ _LIST = statement("""
     SELECT w.owner, w.crew AS worker_id, w.host, w.pid, w.version, w.slots, w.in_hand, w.lag_s, w.rss_bytes,
         w.started_at, w.health, extract(epoch FROM clock_timestamp() - w.started_at)::float8 AS up_s,
         coalesce(leased.chunks, 0) AS chunks, w.drain_since IS NOT NULL AS draining,
-        coalesce(w.beat_at > w.drain_since, false) AS heard,
+        coalesce(w.beat_at > w.drain_since, false) AS drain_seen,
         extract(epoch FROM clock_timestamp() - w.beat_at)::float8 AS beat_age,
         extract(epoch FROM clock_timestamp() - w.claimed_at)::float8 AS claim_age,
         extract(epoch FROM clock_timestamp() - w.swept_at)::float8 AS sweep_age,

@@ -168,7 +168,7 @@ async def test_a_job_that_lost_its_parts_finds_their_verdicts_again(
                 account, job_id = await begin(service, source)
                 await asyncio.to_thread(old.type, "Back up")
                 await ended(service, account, job_id, within=120)
-        told = await ids_of_events(old.settings, job_id)
+        event_ids = await ids_of_events(old.settings, job_id)
         for parts in ("segments", "residual"):  # as if it had begun and ended between two copies
             for part in (tmp_path / "backup/blobs").rglob(f"{parts}/*"):
                 part.unlink()
@@ -178,4 +178,6 @@ async def test_a_job_that_lost_its_parts_finds_their_verdicts_again(
             with workers(new.settings, 2, tmp_path / "new.log"):
                 view = await hurried(new, service, account, job_id)
             await check_complete(new.settings, service, account, view, source)
-        assert await ids_of_events(new.settings, job_id) == told  # who was told of its end knows it again
+        assert (
+            await ids_of_events(new.settings, job_id) == event_ids
+        )  # who was told of its end knows it again

@@ -152,12 +152,14 @@ async def test_a_marked_address_and_key_are_found_nowhere_but_where_they_belong(
             assert queued.status_code == 202
     assert await count_redis(settings) > 5
     assert "ms:celery:mailsift" in await in_redis(settings, "mailsift.pull")
-    said = {name: log.read_text() for name, log in logs.items()} | {"answers": "\n".join(answers)}
-    said |= {"webhooks": "\n".join(f"{one.line}{one.headers}{one.body!r}" for one in receiver.requests)}
-    assert all(len(text) > 1_000 for text in said.values()), {name: len(text) for name, text in said.items()}
-    assert "chunk.done" in said["worker"]
+    texts = {name: log.read_text() for name, log in logs.items()} | {"answers": "\n".join(answers)}
+    texts |= {"webhooks": "\n".join(f"{one.line}{one.headers}{one.body!r}" for one in receiver.requests)}
+    assert all(len(text) > 1_000 for text in texts.values()), {
+        name: len(text) for name, text in texts.items()
+    }
+    assert "chunk.done" in texts["worker"]
     for word in (MARK, secret):
-        assert {name: _around(text, word) for name, text in said.items() if word in text} == {}
+        assert {name: _around(text, word) for name, text in texts.items() if word in text} == {}
         assert await in_redis(settings, word) == set()
         assert await in_tables(settings, word) == set()
     found = in_files(settings.home, MARK)

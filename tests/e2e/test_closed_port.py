@@ -92,8 +92,8 @@ def test_a_deep_job_ends_within_seconds_and_says_why(
     invalid = rows.filter(pl.col("mailsift_status") == "invalid")
     assert set(invalid["medium"]) <= {"invalid"}
 
-    shown = json.loads(keyboard.type(settings, "jobs", "show", summary["job_id"], "--json").out)
-    assert shown["warning"] == "probe_unavailable"
+    job = json.loads(keyboard.type(settings, "jobs", "show", summary["job_id"], "--json").out)
+    assert job["warning"] == "probe_unavailable"
     assert "probe_unavailable" in keyboard.type(settings, "jobs", "show", summary["job_id"]).out
     options, has_deadline = asyncio.run(stored(settings))
     assert (options["max_age"], has_deadline) == (5.0, True)
@@ -123,6 +123,6 @@ def test_the_same_machine_with_an_open_port(
     checked = keyboard.type(opened, "check", "known1@ordinary.sandbox.test", "--json")
     assert json.loads(checked.out)["result"] == "deliverable"
     assert checked.err == ""
-    told = keyboard.type(opened, "doctor", "--json").out
-    findings = {finding["name"]: finding for finding in json.loads(told)}
+    report = keyboard.type(opened, "doctor", "--json").out
+    findings = {finding["name"]: finding for finding in json.loads(report)}
     assert findings["port 25"]["health"] == findings["resolver"]["health"] == "ok"

@@ -97,14 +97,14 @@ def test_run_gives_every_row_back_in_its_place_with_the_true_verdict(finished: F
 
 
 def test_the_last_line_of_run_is_the_summary(finished: Finished) -> None:
-    said, statuses = finished.summary, [row["mailsift_status"] for row in finished.rows]
-    assert list(said) == SUMMARY
-    assert said["status"] == "completed"
-    assert said["total_emails"] == said["processed"] == ROWS
-    assert [said[name] for name in COUNTS] == [statuses.count(name) for name in COUNTS]
+    summary, statuses = finished.summary, [row["mailsift_status"] for row in finished.rows]
+    assert list(summary) == SUMMARY
+    assert summary["status"] == "completed"
+    assert summary["total_emails"] == summary["processed"] == ROWS
+    assert [summary[name] for name in COUNTS] == [statuses.count(name) for name in COUNTS]
     truth = pl.read_csv(finished.source.with_name("list.truth.csv"), infer_schema=False)
-    assert said["duplicates"] == ROWS - truth["email"].fill_null("").n_unique() > 0
-    assert 0 < said["seconds"] < 60
+    assert summary["duplicates"] == ROWS - truth["email"].fill_null("").n_unique() > 0
+    assert 0 < summary["seconds"] < 60
 
 
 READ: dict[str, Callable[[Path], Any]] = {
@@ -199,7 +199,7 @@ def test_a_bad_file_ends_run_with_status_2_and_one_line(
     before = _own_workers(at_work[0])
     typed = keyboard.type(at_work[0], "run", source)
     assert (typed.status, typed.out) == (2, "")
-    assert [said for said in typed.err.splitlines() if "mailsift: " in said] == [
+    assert [line for line in typed.err.splitlines() if "mailsift: " in line] == [
         "mailsift: binary_file: The file isn’t text: it contains NUL bytes."
     ]
     assert list(tmp_path.iterdir()) == [source]
@@ -254,10 +254,10 @@ def test_a_job_can_be_looked_at_paused_cancelled_and_retried(
     source.write_text("\n".join([*decided, *unknown, *waiting]))
     job = _submitted(settings, source)
     limit = time.monotonic() + 120  # DNS is asked a second time before it counts as silent
-    while not ((shown := _job(keyboard, settings, job))["waiting"] and shown["processed"] == 23):
-        assert time.monotonic() < limit, shown
-    assert (shown["status"], shown["valid"], shown["risky"]) == ("running", 20, 3)
-    (wait,) = shown["waiting"]
+    while not ((seen := _job(keyboard, settings, job))["waiting"] and seen["processed"] == 23):
+        assert time.monotonic() < limit, seen
+    assert (seen["status"], seen["valid"], seen["risky"]) == ("running", 20, 3)
+    (wait,) = seen["waiting"]
     assert (wait["reason"], wait["addresses"]) == ("deferred", 5)
     assert "[red]list.txt" in keyboard.type(settings, "jobs", "show", job).out
 
@@ -291,8 +291,8 @@ def _submitted(settings: Settings, source: Path) -> str:
 
 
 def _job(keyboard: Keyboard, settings: Settings, job: str) -> dict[str, Any]:
-    shown: dict[str, Any] = json.loads(keyboard.type(settings, "jobs", "show", job, "--json").out)
-    return shown
+    job_shape: dict[str, Any] = json.loads(keyboard.type(settings, "jobs", "show", job, "--json").out)
+    return job_shape
 
 
 def _refused(keyboard: Keyboard, settings: Settings, *words: object) -> str:
@@ -311,10 +311,10 @@ def story(short_tmp: Path, sandbox: SandboxProcess) -> Iterator[Future[Story]]:
 
 
 def test_ctrl_c_pauses_the_job_leaves_nothing_running_and_says_how_to_go_on(story: Future[Story]) -> None:
-    told = story.result()
-    assert told.interrupted.status == 130
-    assert told.left_by_ctrl_c == []
-    state, processed = told.paused
+    course = story.result()
+    assert course.interrupted.status == 130
+    assert course.left_by_ctrl_c == []
+    state, processed = course.paused
     assert state == "paused"
     assert 0 < processed < len(MANY) + len(FEW)
 
@@ -323,11 +323,11 @@ def test_a_killed_run_takes_its_worker_along_and_the_job_goes_on_where_it_was(
     story: Future[Story], short_tmp: Path
 ) -> None:
     """The worker was killed once as well, before all that: another one took its place."""
-    told = story.result()
-    assert told.killed[0] == "running"  # the worker claimed nothing more when it noticed
-    assert told.resumed.status == 0, told.resumed.err
-    said = json.loads(told.resumed.out)
-    assert (said["status"], said["valid"], said["invalid"]) == ("completed", len(MANY), len(FEW))
+    course = story.result()
+    assert course.killed[0] == "running"  # the worker claimed nothing more when it noticed
+    assert course.resumed.status == 0, course.resumed.err
+    summary = json.loads(course.resumed.out)
+    assert (summary["status"], summary["valid"], summary["invalid"]) == ("completed", len(MANY), len(FEW))
     came = pl.read_ndjson(short_tmp / "interrupted" / "the result.jsonl")
     assert came["column_1"].to_list() == [*MANY, *FEW]
     assert came["mailsift_status"].to_list() == ["valid"] * len(MANY) + ["invalid"] * len(FEW)

@@ -49,15 +49,15 @@ def test_who_checks_many_on_a_terminal_sees_how_far_it_is_and_how_many_were_not_
     slowly.write_text("[limits]\nrate = 5\nburst = 5\n")
     line = CommandLine(settings.model_copy(update={"overrides": slowly}))
     given = [f"nobody{number}@ordinary.sandbox.test" for number in range(150)]
-    shown, typed = line.on_terminal("check", "--json", "--deadline", "2", *given)
+    screen, typed = line.on_terminal("check", "--json", "--deadline", "2", *given)
     assert typed.status == 0
-    results = [json.loads(said)["result"] for said in typed.out.splitlines()]
+    results = [json.loads(answer)["result"] for answer in typed.out.splitlines()]
     assert len(results) == len(given)
     left = results.count("not_asked")
     assert left > 0
-    assert "of 2 seconds" in shown
-    assert shown.count("could not be asked in time") == 1
-    assert f"{left} of 150 addresses could not be asked in time: give more seconds with --deadline" in shown
+    assert "of 2 seconds" in screen
+    assert screen.count("could not be asked in time") == 1
+    assert f"{left} of 150 addresses could not be asked in time: give more seconds with --deadline" in screen
 
 
 def test_check_prints_one_object_a_line_with_the_email_and_13_fields_that_are_never_null(
@@ -74,13 +74,13 @@ def test_check_prints_one_object_a_line_with_the_email_and_13_fields_that_are_ne
     }
     typed = keyboard.type(settings, "check", "--json", *expected)
     assert (typed.status, typed.err) == (0, "")
-    told = [json.loads(line) for line in typed.out.splitlines()]
-    assert {one["email"]: one["result"] for one in told} == expected
-    assert [list(one) for one in told] == [["email", "mailsift_address", *VERDICTS]] * len(expected)
-    judged = {one["email"]: one["mailsift_address"] for one in told}
+    results = [json.loads(line) for line in typed.out.splitlines()]
+    assert {one["email"]: one["result"] for one in results} == expected
+    assert [list(one) for one in results] == [["email", "mailsift_address", *VERDICTS]] * len(expected)
+    judged = {one["email"]: one["mailsift_address"] for one in results}
     assert judged["Known@Ordinary.sandbox.TEST"] == "known@ordinary.sandbox.test"
     assert judged["not an address"] == ""
-    assert all(value is not None for one in told for value in one.values())
+    assert all(value is not None for one in results for value in one.values())
 
 
 def test_a_plan_says_who_will_be_asked_and_starts_nothing(
@@ -109,8 +109,8 @@ def test_a_plan_shows_a_hostile_name_as_text(settings: Settings, keyboard: Keybo
     sources = [tmp_path / "one.txt", tmp_path / "\x1b[2J.txt"]
     for source in sources:
         source.write_text("a@example.com\n")
-    said = keyboard.type(settings, "run", "--mode", "fast", *sources, "--plan").err
-    assert "\ufffd[2J.txt: 1 address in mode fast" in said
+    printed = keyboard.type(settings, "run", "--mode", "fast", *sources, "--plan").err
+    assert "\ufffd[2J.txt: 1 address in mode fast" in printed
 
 
 def test_a_plan_ends_at_the_deadline(settings: Settings, keyboard: Keyboard, tmp_path: Path) -> None:
@@ -172,13 +172,13 @@ def test_check_reads_addresses_from_stdin_whatever_their_bytes(
 ) -> None:
     stdin = "\ufeffa@example.com\r\n\n  \nb\u2028c@example.com\n".encode() + b"d\xff@example.com"
     typed = keyboard.type(settings, "check", "-", "--json", "--mode", "fast", stdin=stdin)
-    told = [json.loads(line) for line in typed.out.split("\n")[:-1]]
-    assert [one["email"] for one in told] == [
+    results = [json.loads(line) for line in typed.out.split("\n")[:-1]]
+    assert [one["email"] for one in results] == [
         "a@example.com",
         "b\u2028c@example.com",
         "d\ufffd@example.com",
     ]
-    assert [one["result"] for one in told][:2] == ["passed", "syntax_error"]
+    assert [one["result"] for one in results][:2] == ["passed", "syntax_error"]
     assert keyboard.type(settings, "check", "-", stdin=b" \n").out == ""
 
 
@@ -189,18 +189,18 @@ def test_check_takes_an_argument_that_is_no_text(settings: Settings, keyboard: K
 
 def test_fast_mode_asks_nobody(settings: Settings, keyboard: Keyboard) -> None:
     deaf = settings.model_copy(update={"dns_servers": ("127.0.0.1:1",)})
-    (told,) = keyboard.type(deaf, "check", "x@gmail.com", "--mode", "fast", "--json").out.splitlines()
-    assert (json.loads(told)["result"], json.loads(told)["score"]) == ("passed", 60)
+    (result,) = keyboard.type(deaf, "check", "x@gmail.com", "--mode", "fast", "--json").out.splitlines()
+    assert (json.loads(result)["result"], json.loads(result)["score"]) == ("passed", 60)
 
 
 def test_check_shows_the_evidence(settings: Settings, keyboard: Keyboard) -> None:
     words = ("check", "known@exim.sandbox.test", "--evidence")
-    told = json.loads(keyboard.type(settings, *words, "--json").out)
-    assert told["evidence"]["mailbox"]["answer"] == "accepted"
-    assert sum(told["evidence"]["score_parts"].values()) == told["score"]
-    shown = keyboard.type(settings, *words).out
-    assert "known@exim.sandbox.test" in shown
-    assert '"answer": "accepted"' in shown
+    result = json.loads(keyboard.type(settings, *words, "--json").out)
+    assert result["evidence"]["mailbox"]["answer"] == "accepted"
+    assert sum(result["evidence"]["score_parts"].values()) == result["score"]
+    text = keyboard.type(settings, *words).out
+    assert "known@exim.sandbox.test" in text
+    assert '"answer": "accepted"' in text
 
 
 HOSTILE = [
@@ -212,18 +212,18 @@ HOSTILE = [
 
 
 def test_check_shows_hostile_text_as_text(settings: Settings, keyboard: Keyboard) -> None:
-    shown = keyboard.type(settings, "check", "--mode", "fast", "--evidence", *HOSTILE).out
+    printed = keyboard.type(settings, "check", "--mode", "fast", "--evidence", *HOSTILE).out
     for text in HOSTILE:
-        assert shown.count(text) == 2
+        assert printed.count(text) == 2
     coloured = "\x1b[31me\x07\u202e\u009b31m@example.com"
-    shown = keyboard.type(settings, "check", "--mode", "fast", "--evidence", coloured).out
-    assert "\ufffd[31me\ufffd\ufffd\ufffd31m@example.com" in shown
-    assert not {"\x1b", "\x07", "\u202e", "\u009b"} & set(shown)
+    printed = keyboard.type(settings, "check", "--mode", "fast", "--evidence", coloured).out
+    assert "\ufffd[31me\ufffd\ufffd\ufffd31m@example.com" in printed
+    assert not {"\x1b", "\x07", "\u202e", "\u009b"} & set(printed)
 
 
 def test_an_error_shows_a_hostile_name_as_text(settings: Settings, keyboard: Keyboard) -> None:
-    said = keyboard.type(settings, "run", "\x1b[2J\u202e.csv").err
-    assert said.startswith("mailsift: file_not_found: There is no file \ufffd[2J\ufffd.csv. ")
+    printed = keyboard.type(settings, "run", "\x1b[2J\u202e.csv").err
+    assert printed.startswith("mailsift: file_not_found: There is no file \ufffd[2J\ufffd.csv. ")
 
 
 @pytest.mark.parametrize(
@@ -448,7 +448,7 @@ NOBODY_READS = "mailsift: output_not_writable: Standard output is closed.\n"
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         ("check - --mode fast <&-", (0, "")),
         ("run missing.csv 2>/dev/full", (2, "")),
@@ -462,7 +462,7 @@ NOBODY_READS = "mailsift: output_not_writable: Standard output is closed.\n"
     ],
 )
 def test_a_stream_that_is_closed_is_no_traceback(
-    settings: Settings, tmp_path: Path, words: str, said: tuple[int, str]
+    settings: Settings, tmp_path: Path, words: str, expected: tuple[int, str]
 ) -> None:
     (tmp_path / "list.csv").write_text("a@example.com\n")
     environment = {**os.environ, **settings.environment()}  # noqa: TID251 - for a child
@@ -474,7 +474,7 @@ def test_a_stream_that_is_closed_is_no_traceback(
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == said
+    assert (done.returncode, done.stderr) == expected
 
 
 @pytest.mark.parametrize("letters", ["ascii", "latin-1", "utf-8"])
@@ -620,11 +620,11 @@ def test_a_mistyped_variable_is_told_once_and_its_value_never(
     assert "MAILSIFT_DATABSE_URL" in line
     assert "MAILSIFT_DATABASE_URL" in line
     assert "s3cret" not in line
-    told = keyboard.type(settings, "doctor", "--json")
-    (finding,) = [one for one in json.loads(told.out) if one["name"] == "settings"]
-    assert (finding["health"], told.status) == ("warning", 0)
+    done = keyboard.type(settings, "doctor", "--json")
+    (finding,) = [one for one in json.loads(done.out) if one["name"] == "settings"]
+    assert (finding["health"], done.status) == ("warning", 0)
     assert "MAILSIFT_DATABASE_URL" in finding["detail"]
-    assert "s3cret" not in told.out + told.err
+    assert "s3cret" not in done.out + done.err
 
 
 def _health(keyboard: Keyboard, settings: Settings) -> dict[str, str]:
@@ -647,7 +647,7 @@ def test_without_its_database_a_command_says_so_in_one_line(
 
 @pytest.mark.parametrize("command", ["migrate", "jobs list", "doctor"])
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "cause"),
     [
         (lambda url: url.set(username="stranger"), "stranger"),
         (lambda url: url.set(database="elsewhere"), "elsewhere"),
@@ -657,7 +657,7 @@ def test_without_its_database_a_command_says_so_in_one_line(
     ids=["role", "database", "sslmode", "number"],
 )
 def test_why_the_database_lets_nobody_in_is_said(
-    command: str, change: Callable[[URL], URL], said: str, settings: Settings, keyboard: Keyboard
+    command: str, change: Callable[[URL], URL], cause: str, settings: Settings, keyboard: Keyboard
 ) -> None:
     assert settings.database_url is not None
     other = change(make_url(settings.database_url.get_secret_value())).set(password="hunter2")
@@ -665,7 +665,7 @@ def test_why_the_database_lets_nobody_in_is_said(
     typed = keyboard.type(settings.model_copy(update={"database_url": SecretStr(text)}), *command.split())
     assert typed.status == (1 if command == "doctor" else 2)
     (line,) = [one for one in (typed.out + typed.err).splitlines() if "database_unavailable: " in one]
-    assert said in line
+    assert cause in line
     assert "hunter2" not in typed.out + typed.err
 
 
@@ -697,18 +697,18 @@ def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
 def test_a_command_with_others_below_it_lists_them_by_whole_sentences(
     words: tuple[str, ...], keyboard: Keyboard
 ) -> None:
-    told = " ".join(keyboard.type(None, *words, "--help").out.split())
+    help_text = " ".join(keyboard.type(None, *words, "--help").out.split())
     first = {
         name: " ".join(one.help.split("\n\n")[0].split()) for name, one in COMMANDS[words].commands.items()
     }
-    assert [name for name, sentence in first.items() if sentence not in told] == []
+    assert [name for name, sentence in first.items() if sentence not in help_text] == []
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("rnu", "run"), ("job", "jobs"), ("jobs lst", "list")])
 def test_who_mistypes_a_command_is_told_which_is_like_it(typed: str, meant: str, keyboard: Keyboard) -> None:
-    told = keyboard.type(None, *typed.split())
-    assert told.status == 2
-    assert told.err.endswith(f"Did you mean '{meant}'?\n")
+    done = keyboard.type(None, *typed.split())
+    assert done.status == 2
+    assert done.err.endswith(f"Did you mean '{meant}'?\n")
 
 
 @pytest.mark.parametrize(
@@ -722,10 +722,10 @@ def test_who_mistypes_a_command_is_told_which_is_like_it(typed: str, meant: str,
 def test_what_is_mistyped_is_refused_with_a_code_as_everything_is(
     typed: str, usage: str, sentence: str, keyboard: Keyboard
 ) -> None:
-    told = keyboard.type(None, *typed.split())
-    assert told.status == 2
-    assert usage in told.err
-    assert told.err.endswith(f"\nmailsift: bad_usage: {sentence}\n")
+    done = keyboard.type(None, *typed.split())
+    assert done.status == 2
+    assert usage in done.err
+    assert done.err.endswith(f"\nmailsift: bad_usage: {sentence}\n")
 
 
 def test_help_loads_no_command() -> None:

@@ -86,7 +86,7 @@ async def test_no_provider_sees_more_than_the_operator_allows_across_four_proces
             job = await service.submit(account, source, DEEP)
             with workers(settings, 2, tmp_path / "workers.log"):
                 view = await ended(service, account, job, within=60)
-        calls = {name: told["calls"] for name, told in client.info("commandstats").items()}
+        calls = {name: stats["calls"] for name, stats in client.info("commandstats").items()}
     seen = sandbox.counters()
     assert view.state is JobState.COMPLETED
     assert max(seen["peak_sessions_by_provider"].values()) <= sessions

@@ -55,8 +55,8 @@ async def test_a_pickle_is_not_opened_and_no_other_task_is_known(
     send(redis_url, ([str(made)], {"path": str(made)}, {}), serializer="json")
 
     async def refused() -> bool:
-        told = log.read_text()
-        return all(why in told for why in ("ContentDisallowed", "unregistered task", "builtins.TypeError"))
+        logged = log.read_text()
+        return all(why in logged for why in ("ContentDisallowed", "unregistered task", "builtins.TypeError"))
 
     with workers(settings, 1, log):
         await until(refused, within=60)

@@ -134,8 +134,8 @@ def test_wheel_and_sdist_hold_one_package_with_everything_in_it(built: Path) -> 
 
 
 def test_it_runs_beside_packages_with_the_names_of_its_folders(installed: Path) -> None:
-    shown = ", ".join(f"{name}.OWNER" for name in OTHERS)
-    owners = run(installed, "-c", f"import {', '.join(OTHERS)}; print({shown})")
+    owner_names = ", ".join(f"{name}.OWNER" for name in OTHERS)
+    owners = run(installed, "-c", f"import {', '.join(OTHERS)}; print({owner_names})")
     assert owners.count("somebody else") == len(OTHERS)
     command = installed.parent / "mailsift"
     assert run(command, "--version") == f"mailsift {version('mailsift')}\n"
@@ -175,14 +175,14 @@ def test_the_session_of_the_docs_runs_word_for_word_in_what_was_installed(
             text=True,
             check=False,
         )
-    told = done.stdout
-    assert done.returncode == 0, told
-    assert '"suggestion":"Did you mean jane@gmail.com?"' in told
-    assert '"status":"completed"' in told
-    assert '"message":"The job is deleted."' in told
-    assert '{"email":"joe@@example.com","mailsift_reason":' in told
-    assert '"result":"mailbox_full"' in told
-    assert '"test":true' in told
+    printed = done.stdout
+    assert done.returncode == 0, printed
+    assert '"suggestion":"Did you mean jane@gmail.com?"' in printed
+    assert '"status":"completed"' in printed
+    assert '"message":"The job is deleted."' in printed
+    assert '{"email":"joe@@example.com","mailsift_reason":' in printed
+    assert '"result":"mailbox_full"' in printed
+    assert '"test":true' in printed
     results = (tmp_path / "results.csv").read_text().splitlines()
     assert [line.split(",")[:2] for line in results[1:]] == [
         ["Jane", "jane@example.com"],

@@ -55,9 +55,9 @@ async def test_a_job_runs_through_while_the_schema_of_the_next_release_arrives(
 
                     await until(begun, within=60)
                     await until(ready, within=60)
-                    told = await asyncio.to_thread(migrate_to_next, database_url, tmp_path / "next")
+                    migrated = await asyncio.to_thread(migrate_to_next, database_url, tmp_path / "next")
                     view = await service.get(account, job_id)
-                    assert (told, view.finished_at) == (REVISION, None), "it came too late"
+                    assert (migrated, view.finished_at) == (REVISION, None), "it came too late"
                     view = await ended(service, account, job_id, within=120)
                 assert await ready()
                 await check_complete(settings, service, account, view, source)
@@ -81,7 +81,7 @@ def test_the_release_before_has_nothing_to_migrate_and_nobody_has_to_wait(
     waiting = line.start("migrate", "--wait")
     try:
         assert waiting.stderr is not None
-        said = waiting.stderr.readline()
+        first_line = waiting.stderr.readline()
         assert waiting.poll() is None, "it waits"
         with psycopg.connect(database_url.replace("+psycopg", "")) as connection:
             connection.execute("UPDATE alembic_version SET version_num = %s", [newest_revision()])
@@ -90,7 +90,7 @@ def test_the_release_before_has_nothing_to_migrate_and_nobody_has_to_wait(
         waiting.kill()
         waiting.communicate()
     assert (waiting.returncode, out.strip()) == (0, f"The database is at revision {newest_revision()}."), err
-    assert (said, err) == ("Waiting for another process to migrate the database.\n", "")
+    assert (first_line, err) == ("Waiting for another process to migrate the database.\n", "")
 
 
 def test_who_waits_for_a_database_says_what_keeps_it_out(

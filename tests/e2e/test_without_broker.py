@@ -93,8 +93,8 @@ async def test_a_worker_says_now_and_then_that_redis_takes_nothing(
     settings = settings_for(tmp_path / "home", database_url=database_url, redis_url=url, sandbox={})
 
     def refusals() -> list[datetime]:
-        said = [json.loads(line) for line in log.read_text().splitlines() if "Cannot connect" in line]
-        return [datetime.fromisoformat(line["timestamp"]) for line in said]
+        warnings = [json.loads(line) for line in log.read_text().splitlines() if "Cannot connect" in line]
+        return [datetime.fromisoformat(line["timestamp"]) for line in warnings]
 
     async def is_connected() -> bool:
         return bool(client.exists("ms:celery:_kombu.binding.mailsift"))
@@ -153,8 +153,8 @@ async def test_a_broker_key_of_a_wrong_type_is_mended(
             assert group.all_alive
             kept = {key.decode() for key in client.scan_iter("ms:celery:*")}
             assert kept <= set(broker_keys(QUEUE)), "the library keeps something that nobody would mend"
-    told = [json.loads(line) for line in log.read_text().splitlines() if "broker.key_mended" in line]
-    assert {event["key"] for event in told} == set(KEYS)
+    warnings = [json.loads(line) for line in log.read_text().splitlines() if "broker.key_mended" in line]
+    assert {event["key"] for event in warnings} == set(KEYS)
 
 
 async def test_a_broker_key_is_mended_when_the_worker_stumbles_over_it_before_it_ticks(
@@ -167,11 +167,11 @@ async def test_a_broker_key_is_mended_when_the_worker_stumbles_over_it_before_it
 
     with redis.Redis.from_url(redis_url) as client, workers(settings, 1, log) as group, closing(app):
         for key in KEYS[:3]:  # the last of them is read before a connection is there
-            told = log.read_text().count("broker.key_mended")
+            count = log.read_text().count("broker.key_mended")
             client.set(key, "rubbish")
             send_wake_ups(app, 1)
 
-            async def mended(before: int = told) -> bool:
+            async def mended(before: int = count) -> bool:
                 return log.read_text().count("broker.key_mended") > before
 
             await until(mended, within=60)

@@ -95,12 +95,12 @@ _ENDPOINTS = """
 """
 
 _DELIVERIES = """
-    WITH told AS (
+    WITH sent AS (
         INSERT INTO event (id, account_id, job_id, type, body, created_at)
         SELECT gen_random_uuid(), j.account_id, j.id, 'bulk.validation.completed', '\\x7b7d', j.finished_at
         FROM (SELECT * FROM job WHERE state = 'completed' ORDER BY created_at DESC LIMIT 60) j
         RETURNING id, account_id, created_at),
-    placed AS (SELECT *, row_number() OVER (PARTITION BY account_id ORDER BY id) AS place FROM told)
+    placed AS (SELECT *, row_number() OVER (PARTITION BY account_id ORDER BY id) AS place FROM sent)
     INSERT INTO delivery (event_id, endpoint_id, state, attempts, next_attempt_at, created_at, finished_at)
     SELECT t.id, e.id, state, 3, clock_timestamp() + interval '90 seconds', t.created_at,
         CASE WHEN state <> 'pending' THEN t.created_at + interval '2 s' END

@@ -17,10 +17,10 @@ _HANDED_ON: Final = ("PATH", "COVERAGE_PROCESS_CONFIG")
 
 def environment_for(*more: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a child: these variables, and what every child needs."""
-    told = {name: os.environ[name] for name in _HANDED_ON if name in os.environ}  # noqa: TID251 - for a child
+    environment = {name: os.environ[name] for name in _HANDED_ON if name in os.environ}  # noqa: TID251 - for a child
     for variables in more:
-        told |= variables
-    return told
+        environment |= variables
+    return environment
 
 
 def start_service(

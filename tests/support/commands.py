@@ -110,8 +110,8 @@ class Keyboard:
         self._capsys.readouterr()
         with logs_as_before(), pytest.raises(SystemExit) as left:
             main()
-        said = self._capsys.readouterr()
-        return Typed(_status(left.value.code), said.out, said.err)
+        printed = self._capsys.readouterr()
+        return Typed(_status(left.value.code), printed.out, printed.err)
 
 
 def _read_all(terminal: io.RawIOBase) -> bytes:

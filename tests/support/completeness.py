@@ -42,9 +42,9 @@ async def check_complete(
         terminal = await events_of(connection, view.id)
         assert await chunks.held_leases(connection, limit=1) == []
     (event,) = terminal
-    told = json.loads(event.body)
-    assert told["type"] == "bulk.validation.completed"
-    assert (told["data"]["valid"], told["data"]["processed"]) == (view.valid, view.total)
+    body = json.loads(event.body)
+    assert body["type"] == "bulk.validation.completed"
+    assert (body["data"]["valid"], body["data"]["processed"]) == (view.valid, view.total)
 
 
 async def submit(service: JobService, source: Path) -> tuple[AccountId, JobId]:

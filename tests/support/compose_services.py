@@ -57,7 +57,7 @@ class ComposeServices:
 
     def environment(self, name: str) -> dict[str, str]:
         """Return what a service is told; beside hosts and ports only what makes the sandbox its internet."""
-        told = {**service_environment(name), "PATH": os.environ["PATH"]}  # noqa: TID251 - for a child
+        environment = {**service_environment(name), "PATH": os.environ["PATH"]}  # noqa: TID251 - for a child
         moved = {
             "MAILSIFT_HOME": str(_HOME),
             "MAILSIFT_SECRETS_DIR": str(_SECRETS),
@@ -65,13 +65,13 @@ class ComposeServices:
             "MAILSIFT_API_PORT": str(self.api_port),
             "MAILSIFT_METRICS_PORT": str(free_port()),
         }
-        assert set(moved) <= set(told), "only what is there can be moved"
+        assert set(moved) <= set(environment), "only what is there can be moved"
         world = {
             **{key: value for key, value in self.sandbox.env.items() if key != "MAILSIFT_DNS_SERVERS"},
             "MAILSIFT_OVERRIDES": str(_HOME / "overrides.toml"),
             "MAILSIFT_GREYLIST_DELAYS": "2,4,8",
         }
-        return {**told, **moved, **world, "PYTHONPATH": str(ROOT)}
+        return {**environment, **moved, **world, "PYTHONPATH": str(ROOT)}
 
     def command(self, words: Sequence[str]) -> list[str]:
         """Return a command of the image as a container would run it: read-only, without rights."""
@@ -105,19 +105,19 @@ class ComposeServices:
 
     def start(self, name: str) -> None:
         """Start a service and wait until its health check says that it is well."""
-        told = self.environment(name)
-        healthy = self._check(name, told)
+        environment = self.environment(name)
+        healthy = self._check(name, environment)
         command = self.command(compose()["services"][name]["command"])
         self.running[name] = self._stack.enter_context(
-            daemon(command, log=self.log, up=healthy, environment=told)
+            daemon(command, log=self.log, up=healthy, environment=environment)
         )
 
-    def _check(self, name: str, told: Mapping[str, str]) -> _Check:
+    def _check(self, name: str, environment: Mapping[str, str]) -> _Check:
         kind, *check = compose()["services"][name]["healthcheck"]["test"]
         assert (kind, check[0]) == ("CMD", "python")
         image = image_environment()
         for variable in ("MAILSIFT_API_PORT", "MAILSIFT_METRICS_PORT"):
-            check = [re.sub(rf":{image[variable]}/", f":{told[variable]}/", word) for word in check]
+            check = [re.sub(rf":{image[variable]}/", f":{environment[variable]}/", word) for word in check]
         return _Check([sys.executable, *check[1:]])
 
     def stop(self, name: str) -> int:

@@ -77,9 +77,9 @@ def wait_until(condition: Callable[[], bool], *, process: subprocess.Popen[bytes
     """Look until the condition holds; fail with the log when the process ends or time is over."""
     limit = time.monotonic() + PATIENCE
     while not condition():
-        told = f"{process.args!r}\n{log.read_text(errors='replace')[-3000:]}"
-        assert process.poll() is None, f"it ended with {process.returncode}: {told}"
-        assert time.monotonic() < limit, f"it did not come up: {told}"
+        state = f"{process.args!r}\n{log.read_text(errors='replace')[-3000:]}"
+        assert process.poll() is None, f"it ended with {process.returncode}: {state}"
+        assert time.monotonic() < limit, f"it did not come up: {state}"
         time.sleep(0.05)
 
 

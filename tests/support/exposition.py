@@ -139,10 +139,10 @@ def _wanted(expression: str) -> Iterator[Wanted]:
         label.strip() for labels in _GROUPED.findall(expression) for label in labels.split(",")
     } - _ADDED
     for metric, matchers in _SELECTOR.findall(expression):
-        told = _MATCHER.findall(matchers)
+        matched = _MATCHER.findall(matchers)
         alone = len(set(_SELECTOR.findall(expression))) == 1
         yield Wanted(
             metric,
-            frozenset({label for label, _, _ in told} | (grouped if alone else set())),
-            frozenset((label, value) for label, how, value in told if how in {"=", "!="}),
+            frozenset({label for label, _, _ in matched} | (grouped if alone else set())),
+            frozenset((label, value) for label, how, value in matched if how in {"=", "!="}),
         )

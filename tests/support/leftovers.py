@@ -59,8 +59,8 @@ async def count_redis(settings: Settings) -> int:
 async def _holds(redis: Redis, key: bytes, word: str) -> bool:
     kind = await redis.type(key)
     value = await _READS[kind](redis, key) if kind in _READS else b""
-    told = repr((key, value)).lower()
-    return word.lower() in told or word.encode().hex() in told
+    text = repr((key, value)).lower()
+    return word.lower() in text or word.encode().hex() in text
 
 
 def places_below(folder: Path) -> list[Path]:

@@ -36,7 +36,7 @@ class Liar:
     """
 
     def __init__(self, server: str, lie: Lie | None = None) -> None:
-        self._lie, self._heard = lie or always(NXDOMAIN), itertools.count()
+        self._lie, self._questions = lie or always(NXDOMAIN), itertools.count()
         host, _, port = server.partition(":")
         self._behind = (host, int(port))
         self.lies, self.silent = True, False
@@ -75,8 +75,10 @@ class Liar:
         reply = dns.message.from_wire(truth)
         (question,) = reply.question
         known, kind = _says(reply), dns.rdatatype.to_text(question.rdtype)
-        said = self._lie(question.name.to_text(omit_final_dot=True).lower(), kind, known, next(self._heard))
-        return truth if said is known else said.to_wire(dns.message.from_wire(query), kind, tcp=tcp)
+        answer = self._lie(
+            question.name.to_text(omit_final_dot=True).lower(), kind, known, next(self._questions)
+        )
+        return truth if answer is known else answer.to_wire(dns.message.from_wire(query), kind, tcp=tcp)
 
     def _over_udp(self, query: bytes) -> bytes:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as onward:

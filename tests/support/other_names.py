@@ -48,13 +48,13 @@ class OtherNames:
             stderr=subprocess.PIPE,
         )
         try:
-            told, complained = await asyncio.wait_for(process.communicate(), 200)
+            output, complained = await asyncio.wait_for(process.communicate(), 200)
         except BaseException:
             process.kill()
             await process.wait()
             raise
         assert process.returncode == 0, complained.decode()
-        return told.decode(), complained.decode()
+        return output.decode(), complained.decode()
 
 
 @asynccontextmanager

@@ -138,6 +138,6 @@ def _send_one(smtp: smtplib.SMTP, address: str) -> str:
     return _in_one_line(*reply)
 
 
-def _in_one_line(code: int, said: bytes | str) -> str:
-    words = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+def _in_one_line(code: int, text: bytes | str) -> str:
+    words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     return f"{code} {' '.join(words.split())}"

@@ -159,8 +159,8 @@ class Api:
                     answer.status_code < 500, f"{method} {path}: {answer.status_code} {code}"
                 )
                 return answer
-            told = "retry-after" in answer.headers or answer.status_code == 409
-            self._findings.check(told, f"{code} without Retry-After")
+            is_refused = "retry-after" in answer.headers or answer.status_code == 409
+            self._findings.check(is_refused, f"{code} without Retry-After")
             await asyncio.sleep(0.5)
         raise TimeoutError(f"{method} {path}: no answer in {within} s")
 
@@ -242,10 +242,10 @@ class Customer:
             numbers == [str(n) for n in range(1, len(expected) + 1)], f"job {job}: rows are missing or moved"
         )
         for row, status in zip(found, expected, strict=False):
-            said = row["mailsift_status"]
-            self.findings.unsure += said != status
+            verdict = row["mailsift_status"]
+            self.findings.unsure += verdict != status
             self.findings.check(
-                said in {status, "risky"}, f"job {job}, row {row['id']}: {said}, but it is {status}"
+                verdict in {status, "risky"}, f"job {job}, row {row['id']}: {verdict}, but it is {status}"
             )
 
     async def _check_event(self, job: str, view: dict[str, Any]) -> None:
@@ -260,10 +260,10 @@ class Customer:
         self.findings.check(len(events) == 1, f"job {job} has {len(events)} events")
         came = [one for one in self.receiver.requests if one.headers["webhook-id"] in events]
         self.findings.check(len({one.body for one in came}) == 1, f"job {job}: its event differs")
-        said = json.loads(came[0].body)
+        body = json.loads(came[0].body)
         kind = "failed" if view["status"] != "completed" else "completed"
-        self.findings.check(said["type"] == f"bulk.validation.{kind}", f"job {job}: {said['type']}")
-        self.findings.check(said["data"]["processed"] == view["processed"], f"job {job}: its event miscounts")
+        self.findings.check(body["type"] == f"bulk.validation.{kind}", f"job {job}: {body['type']}")
+        self.findings.check(body["data"]["processed"] == view["processed"], f"job {job}: its event miscounts")
         self.findings.events[events[0]] = came[0].body
 
 

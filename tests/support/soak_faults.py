@@ -185,11 +185,11 @@ def _setting(stage: Stage, name: LiteralString, value: LiteralString) -> Iterato
     """Have the server do something as an operator may have told it to, but for who tells it."""
     url = stage.servers.database_url.replace("+psycopg", "")
     spared = "-c default_transaction_read_only=off -c statement_timeout=0"
-    for told in (f"ALTER SYSTEM SET {name} = '{value}'", f"ALTER SYSTEM RESET {name}"):
+    for command in (f"ALTER SYSTEM SET {name} = '{value}'", f"ALTER SYSTEM RESET {name}"):
         with psycopg.connect(url, autocommit=True, options=spared) as db:
-            db.execute(told)
+            db.execute(command)
             db.execute("SELECT pg_reload_conf()")
-        if told.endswith("'"):
+        if command.endswith("'"):
             yield
 
 

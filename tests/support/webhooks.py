@@ -57,11 +57,11 @@ class Webhooks:
     async def happen(self, count: int = 1, type_: EventType = EventType.COMPLETED) -> list[UUID]:
         """Let events happen; returns their ids."""
         ids = [uuid4() for _ in range(count)]
-        moment = datetime.fromtimestamp(self.now, UTC)
+        now = datetime.fromtimestamp(self.now, UTC)
         async with self.database.begin() as connection:
             for event_id in ids:
-                body = envelope(event_id, type_, moment, {"job_id": "ä"})
-                row = EventRow(event_id, self.account, None, type_.value, body, moment, None)
+                body = envelope(event_id, type_, now, {"job_id": "ä"})
+                row = EventRow(event_id, self.account, None, type_.value, body, now, None)
                 await deliveries.insert_event(connection, row)
         return ids
 

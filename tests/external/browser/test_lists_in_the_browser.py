@@ -107,15 +107,15 @@ async def _watch(page: Page) -> None:
 async def _filter(page: Page) -> None:
     await page.get_by_role("link", name="Results", exact=True).click()
     await page.evaluate("window.here = 'since the results'")
-    told = page.locator("[data-said]")
-    await expect(told).to_contain_text(f"1 – 50 of {ROWS}")
+    announced = page.locator("[data-said]")
+    await expect(announced).to_contain_text(f"1 – 50 of {ROWS}")
     await page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
     await page.get_by_role("link", name="Next").click()
-    await expect(told).to_contain_text(f"51 – 100 of {ROWS}")
+    await expect(announced).to_contain_text(f"51 – 100 of {ROWS}")
     assert await page.evaluate("document.activeElement.id") == "rows"  # read on from the top of the table
     await expect(page.get_by_role("link", name="Safe to send")).to_be_in_viewport()
     await page.go_back()
-    await expect(told).to_contain_text(f"1 – 50 of {ROWS}")
+    await expect(announced).to_contain_text(f"1 – 50 of {ROWS}")
     await page.get_by_role("link", name="Score").click()
     await expect(page.locator("[aria-sort=ascending]")).to_have_text(re.compile("Score"))
     assert await page.evaluate("document.activeElement.id") == "sort-score"
@@ -123,7 +123,7 @@ async def _filter(page: Page) -> None:
     await expect(page.locator("#tab-remove[aria-current]")).to_be_visible()
     await page.get_by_label("Address", exact=True).fill("@")
     await page.get_by_role("button", name="Search").click()
-    await expect(told).to_contain_text("matching rows")
+    await expect(announced).to_contain_text("matching rows")
     await expect(page).to_have_url(re.compile(r"tier=remove"))
     await expect(page.get_by_role("link", name="Contains: @")).to_be_visible()
     assert set(await page.locator(".results-table .badge").all_inner_texts()) == {"Remove"}

@@ -149,10 +149,10 @@ async def test_the_keyboard_reaches_the_content_first_and_then_everything(visits
     await expect(page.get_by_role("link", name="Help with this page")).to_be_focused()
     async with page.expect_popup() as opening:
         await page.keyboard.press("Enter")
-    told = await opening.value
-    await expect(told.locator(":target h3")).to_have_text("Keys")
-    await expect(told.locator(":target h3")).to_be_in_viewport()
-    await told.close()
+    opened = await opening.value
+    await expect(opened.locator(":target h3")).to_have_text("Keys")
+    await expect(opened.locator(":target h3")).to_be_in_viewport()
+    await opened.close()
     await page.keyboard.press("Tab")
     link = page.get_by_role("link", name="Create a key")
     await expect(link).to_be_focused()

@@ -52,8 +52,8 @@ async def test_an_owner_sees_what_is_kept_erases_it_and_takes_a_receipt(visits: 
     await check_looks(page, axe)
     async with page.expect_download() as download:
         await page.get_by_role("link", name="Download receipt").click()
-    told = json.loads((await (await download.value).path()).read_text())
-    assert told["erased"]["lists"] == 1
+    receipt = json.loads((await (await download.value).path()).read_text())
+    assert receipt["erased"]["lists"] == 1
 
 
 @pytest.mark.needs("npm")

@@ -162,9 +162,9 @@ async def test_an_upload_can_be_cancelled(visits: Visits, tmp_path: Path) -> Non
 async def _has_kept(page: Page, percent: int) -> bool:
     """Look at what the page says is there; the server notices the break in its own time."""
     await page.goto("/")
-    told = await page.locator("[data-unfinished]").inner_text()
-    found = re.search(r"(\d+) % of", told)
-    assert found is not None, told
+    notice = await page.locator("[data-unfinished]").inner_text()
+    found = re.search(r"(\d+) % of", notice)
+    assert found is not None, notice
     assert int(found[1]) <= 60
     return int(found[1]) >= percent
 
@@ -172,5 +172,7 @@ async def _has_kept(page: Page, percent: int) -> bool:
 def _forgive_the_break(visits: Visits) -> None:
     """Chromium tells of every connection that broke, and of the request it then sent once more by itself."""
     visits.watch.seen[:] = [
-        told for told in visits.watch.seen if "net::ERR_" not in told and "409 (Conflict)" not in told
+        message
+        for message in visits.watch.seen
+        if "net::ERR_" not in message and "409 (Conflict)" not in message
     ]

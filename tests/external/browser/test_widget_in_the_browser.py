@@ -114,14 +114,14 @@ async def test_a_page_elsewhere_gets_nothing_and_its_form_works(form: Page) -> N
 async def test_a_service_that_hangs_is_not_waited_for(form: Page) -> None:
     hung = asyncio.Event()
     await form.route("**/v1/widget/*", lambda _: hung.wait())
-    told = await form.evaluate("""() => new Promise((done) => {
+    details = await form.evaluate("""() => new Promise((done) => {
         addEventListener("mailsift", (event) => done([event.detail]));
         const field = document.querySelector("input");
         field.focus();
         field.value = "jane@gmial.com";
         field.blur();
     })""")
-    assert told == [None]  # after 800 ms of the browser's own clock, and not never
+    assert details == [None]  # after 800 ms of the browser's own clock, and not never
     await form.get_by_role("button", name="Sign up").click()
     await expect(form.get_by_role("heading", name="Welcome")).to_be_visible()
     hung.set()

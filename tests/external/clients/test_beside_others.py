@@ -69,7 +69,7 @@ def test_the_n8n_node_does_what_it_offers(service: Service, n8n: Path, tmp_path:
         workflow([{"json": {}}], missing),
         workflow([{"json": {"kept": 1}}], {**missing, "onError": "continueRegularOutput"}),
     ]
-    said = run(
+    output = run(
         n8n,
         "node",
         "tests/workflow.cjs",
@@ -78,7 +78,7 @@ def test_the_n8n_node_does_what_it_offers(service: Service, n8n: Path, tmp_path:
         stdin=json.dumps(workflows),
         N8N_USER_FOLDER=str(tmp_path),
     )
-    checked, listed, filed, failed, went_on = json.loads(said.splitlines()[-1])
+    checked, listed, filed, failed, went_on = json.loads(output.splitlines()[-1])
     assert [one["mailsift"]["result"] for one in checked] == ["passed", "syntax_error"] * 60
     assert [one["n"] for one in checked] == [1, 2] * 60  # what an item had, it keeps
     assert [(row["email"], row["status"]) for row in listed] == [
@@ -107,8 +107,8 @@ def test_one_item_that_fails_takes_nothing_from_the_others_where_a_workflow_goes
         workflow([*PEOPLE * 50, too_long], {**goes_on, "operation": "check"}),
     ]
     words = ("node", "tests/workflow.cjs", service.url, key)
-    said = run(n8n, *words, stdin=json.dumps(workflows), N8N_USER_FOLDER=str(tmp_path))
-    (*rows, failed), checked = json.loads(said.splitlines()[-1])
+    output = run(n8n, *words, stdin=json.dumps(workflows), N8N_USER_FOLDER=str(tmp_path))
+    (*rows, failed), checked = json.loads(output.splitlines()[-1])
     assert [row["email"] for row in rows] == ["jane@example.com", "joe@@example.com"]
     assert (failed["kept"], bool(failed["error"])) == (1, True)
     assert [bool(one.get("mailsift")) for one in checked] == [True] * 100 + [False]

@@ -142,8 +142,8 @@ def webhook(*, secret: str = SECRET, late: int = 0, body: bytes = EVENT, **heade
     signature = standardwebhooks.Webhook(SECRET).sign("msg", datetime.fromtimestamp(NOW, UTC), EVENT.decode())
     right = {"Webhook-Id": "msg", "webhook-timestamp": str(NOW), "webhook-signature": signature}
     sent = right | {name.replace("_", "-"): value.format(signature) for name, value in headers.items()}
-    shown = {name: value for name, value in sent.items() if value}
-    return {"secret": secret, "headers": shown, "body": b64encode(body).decode(), "now": NOW + late}
+    signed = {name: value for name, value in sent.items() if value}
+    return {"secret": secret, "headers": signed, "body": b64encode(body).decode(), "now": NOW + late}
 
 
 ANYBODYS = "v1," + b64encode(hmac.digest(b"", f"msg.{NOW}.".encode() + EVENT, "sha256")).decode()
@@ -249,7 +249,7 @@ def test_the_python_client_fits_the_api_and_goes_through_its_session(
     for checks in ("checks", "async_checks"):
         with proxy() as url:
             asked = json.dumps({**given(), "proxy": url})
-            told = run(tmp_path, *python, folder / f"tests/{checks}.py", stdin=asked, PYTHONPATH=installed)
+            output = run(tmp_path, *python, folder / f"tests/{checks}.py", stdin=asked, PYTHONPATH=installed)
         expected = {
             **CHECKED,
             "refused": [True] * 8,  # the name of a file, a file opened as text, a frame …
@@ -258,7 +258,7 @@ def test_the_python_client_fits_the_api_and_goes_through_its_session(
             "proxied": ["shy", "", "", ""],  # not where the environment says so, nor this machine
         }
         expected |= {} if checks == "checks" else {"webhooks": []}
-        assert json.loads(told) == expected, checks
+        assert json.loads(output) == expected, checks
 
 
 def test_the_typescript_client_fits_the_api_and_goes_through_its_session(
@@ -274,8 +274,8 @@ def test_the_typescript_client_fits_the_api_and_goes_through_its_session(
     (modules / "package").rename(modules / "mailsift-client")
     (modules / "openapi-fetch").symlink_to(GENERATORS / "node_modules/openapi-fetch")
     shutil.copy(folder / "examples/session.mjs", tmp_path)
-    said = run(tmp_path, "node", "session.mjs", service.url, service.key("typescript"))
-    assert json.loads(said) == FOUND
+    output = run(tmp_path, "node", "session.mjs", service.url, service.key("typescript"))
+    assert json.loads(output) == FOUND
     shutil.copy(folder / "tests/checks.mjs", tmp_path)
     checked = json.loads(run(tmp_path, "node", "checks.mjs", stdin=json.dumps(given())))
     assert checked == {**CHECKED, "aborted": ["AbortError"] * 11}

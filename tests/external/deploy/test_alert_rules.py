@@ -77,11 +77,11 @@ def fires(rule: AlarmRule) -> dict[str, Any]:
     """The test of one alert that has to fire."""
     usual: dict[str, Any] = {"series": [rings(rule, "1x60")], "after": "30m", "labels": {}}
     case = SERIES["fires"][rule.alert] if rule.expr else usual
-    told = {
+    alert = {
         "exp_labels": {"severity": rule.level.value, **case["labels"]},
         "exp_annotations": COMMITTED[rule.alert]["annotations"],
     }
-    test = {"eval_time": case["after"], "alertname": rule.alert, "exp_alerts": [told]}
+    test = {"eval_time": case["after"], "alertname": rule.alert, "exp_alerts": [alert]}
     return {"interval": "1m", "input_series": case["series"], "alert_rule_test": [test]}
 
 

@@ -121,7 +121,7 @@ def test_every_file_that_is_mounted_is_there_and_every_volume_declared() -> None
 def test_valkey_forgets_nothing_by_itself() -> None:
     assert SERVICES["valkey"]["command"][-1] == "/etc/valkey/valkey.conf"
     lines = [line for line in (DEPLOY / "valkey/valkey.conf").read_text().splitlines() if line[:1] != "#"]
-    told = dict(line.split(maxsplit=1) for line in lines if line)
-    assert (told["appendonly"], told["appendfsync"]) == ("yes", "everysec")
-    assert told["maxmemory-policy"] == "noeviction"
-    assert told["aclfile"] == "/run/secrets/valkey_acl"
+    options = dict(line.split(maxsplit=1) for line in lines if line)
+    assert (options["appendonly"], options["appendfsync"]) == ("yes", "everysec")
+    assert options["maxmemory-policy"] == "noeviction"
+    assert options["aclfile"] == "/run/secrets/valkey_acl"

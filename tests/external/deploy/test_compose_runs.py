@@ -113,11 +113,11 @@ async def test_progress_comes_through_the_front_while_the_job_goes_on(
 
     await until(paused, within=30)  # first it is taken in
     async with asyncio.timeout(60), aclosing(await stream(client, f"{job}/events")) as answer:
-        heard = (line async for line in answer.aiter_lines() if line.startswith("event: "))
+        events = (line async for line in answer.aiter_lines() if line.startswith("event: "))
         # Held back on the way it would come with the end, which does not come while the job is paused.
-        assert await anext(heard) == "event: progress"
+        assert await anext(events) == "event: progress"
         assert (await ask(client, "POST", f"{job}/resume")).status_code == 200
-        assert [line async for line in heard][-1] == "event: end"
+        assert [line async for line in events][-1] == "event: end"
 
 
 async def test_a_body_that_is_too_large_is_refused_on_the_way(
@@ -140,10 +140,10 @@ async def test_a_body_that_is_too_large_is_refused_on_the_way(
 
 @pytest.mark.parametrize("token", ["the key", "rubbish"])
 async def test_a_key_over_plain_http_is_refused_whatever_it_is(front: Front, key: str, token: str) -> None:
-    said = key if token == "the key" else "svc_key_rubbish"
+    given = key if token == "the key" else "svc_key_rubbish"
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.http}", headers={"Host": NAME}) as plain:
         for path in ("/v1/bulk/jobs", "/mcp", "/receivers/7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11"):
-            refused = await plain.post(path, headers={"Authorization": f"Bearer {said}"})
+            refused = await plain.post(path, headers={"Authorization": f"Bearer {given}"})
             assert (refused.status_code, "location" in refused.headers) == (403, False), path
         page = await plain.get("/login?next=/jobs")
     assert (page.status_code, page.headers["location"]) == (308, f"https://{NAME}/login?next=/jobs")

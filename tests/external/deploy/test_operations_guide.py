@@ -60,8 +60,8 @@ def test_commands_are_run_as_the_units_are() -> None:
     """As root `doctor` left folders of the store that no unit could write to: none of them started."""
     function = re.search(r"^mailsift\(\) \{.*?^\}", GUIDE, re.MULTILINE | re.DOTALL)
     assert function is not None
-    shown = f"systemd-run() {{ printf '%s\\n' \"$@\"; }}\n{function[0]}\nmailsift doctor"
-    done = subprocess.run(["bash", "-euc", shown], capture_output=True, text=True, check=True)
+    script = f"systemd-run() {{ printf '%s\\n' \"$@\"; }}\n{function[0]}\nmailsift doctor"
+    done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True)
     given = done.stdout.splitlines()
     unit = (DEPLOY / "systemd/mailsift-migrate.service").read_text()
     assert f"--uid={re.search(r'^User=(.*)$', unit, re.MULTILINE)[1]}" in given  # type: ignore[index]

@@ -69,9 +69,9 @@ async def test_no_log_of_a_front_has_a_key_or_an_address_while_the_api_is_away(
                 extensions={"sni_hostname": NAME},
             )
     assert answer.status_code == 502
-    told = _logged(tmp_path)
-    assert "/v2/verify" in told
-    assert re.findall("canary.", told) == []
+    logged = _logged(tmp_path)
+    assert "/v2/verify" in logged
+    assert re.findall("canary.", logged) == []
 
 
 @pytest.mark.needs("unbound-checkconf")

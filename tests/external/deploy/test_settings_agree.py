@@ -72,9 +72,9 @@ def test_a_service_is_told_what_the_settings_take(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secrets_in(tmp_path)
-    told = {**service_environment(name), "MAILSIFT_SECRETS_DIR": str(tmp_path / "secrets")}
-    for variable in KNOWN & set(told):
-        monkeypatch.setenv(variable, told[variable])
+    environment = {**service_environment(name), "MAILSIFT_SECRETS_DIR": str(tmp_path / "secrets")}
+    for variable in KNOWN & set(environment):
+        monkeypatch.setenv(variable, environment[variable])
     settings = Settings.from_env()
     assert settings.database_url is not None
     assert settings.redis_url is not None
@@ -89,15 +89,15 @@ def secrets_in(folder: Path) -> Path:
 
 def test_the_secrets_that_are_made_are_good_ones_and_never_made_twice(tmp_path: Path) -> None:
     made = secrets_in(tmp_path)
-    told = {path.name: path.read_text().strip() for path in made.iterdir()}
-    assert set(told) == {Path(entry["file"]).name for entry in compose()["secrets"].values()}
-    assert read_peppers(told["mailsift_key_peppers"])
-    open_vault(Settings(home=tmp_path, secret_keys=SecretStr(told["mailsift_secret_keys"])))
-    assert told["postgres_password"] in told["mailsift_database_url"]
+    secrets = {path.name: path.read_text().strip() for path in made.iterdir()}
+    assert set(secrets) == {Path(entry["file"]).name for entry in compose()["secrets"].values()}
+    assert read_peppers(secrets["mailsift_key_peppers"])
+    open_vault(Settings(home=tmp_path, secret_keys=SecretStr(secrets["mailsift_secret_keys"])))
+    assert secrets["postgres_password"] in secrets["mailsift_database_url"]
     assert made.stat().st_mode & 0o777 == 0o700
     again = subprocess.run([DEPLOY / "make-secrets", made], check=False, capture_output=True)
     assert again.returncode == 1
-    assert {path.name: path.read_text().strip() for path in made.iterdir()} == told
+    assert {path.name: path.read_text().strip() for path in made.iterdir()} == secrets
 
 
 def test_a_folder_for_secrets_that_is_there_is_closed_to_others(tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ def test_the_ports_agree() -> None:
     assert {name for job in scraped for one in job.get("dns_sd_configs", ()) for name in one["names"]} == {
         *("api", "worker", "sweeper")
     }
-    told = re.findall(r'prometheus\.io/port: "(\d+)"', "".join(everything.values()))
-    assert told == [METRICS_PORT] * 3
+    annotated = re.findall(r'prometheus\.io/port: "(\d+)"', "".join(everything.values()))
+    assert annotated == [METRICS_PORT] * 3
     assert "port 6379" in everything["valkey/valkey.conf"]
     assert "interface: 0.0.0.0@5353" in everything["unbound/unbound.conf"]
     for name in ("api", "worker", "sweeper"):

@@ -59,10 +59,10 @@ def bytes_and_odd_names() -> None:
 
 def without_polars_types(table: pa.Table) -> None:
     """Check tables with columns that polars cannot read, more rows than fit in a piece, and notes."""
-    moment = pa.array([0] * 4, pa.timestamp("us", "+05:30"))
+    timestamps = pa.array([0] * 4, pa.timestamp("us", "+05:30"))
     views, runs = pa.array([[1]] * 4, pa.list_view(pa.int8())), pa.array([4], pa.int32())
     odd = [
-        moment,
+        timestamps,
         views,
         pa.array([1] * 4, pa.decimal256(50, 2)),
         pa.array([(1, 2, 3)] * 4, pa.month_day_nano_interval()),

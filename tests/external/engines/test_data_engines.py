@@ -52,8 +52,10 @@ def test_two_workers_say_what_one_process_says_and_ask_no_domain_twice(
     world = SandboxWorld(seed=1, domains=DOMAINS, mix=WorldMix.CALM)
     truth = write_list(world, listed, rows=ROWS)
     # What DNS fails for is asked about again after seconds, so how often depends on how long a run takes.
-    told = (pl.read_csv(truth, infer_schema=False)["deep_result"] != "dns_unavailable").fill_null(value=True)
-    pl.read_csv(listed, infer_schema=False).filter(told).write_csv(listed)
+    is_known = (pl.read_csv(truth, infer_schema=False)["deep_result"] != "dns_unavailable").fill_null(
+        value=True
+    )
+    pl.read_csv(listed, infer_schema=False).filter(is_known).write_csv(listed)
     with SandboxProcess(domains=DOMAINS, mix=WorldMix.CALM) as sandbox:
         # Canaries are asked by every process for itself; here each question is to count.
         environment = {**sandbox.env, "MAILSIFT_DNS_CANARIES": ","}

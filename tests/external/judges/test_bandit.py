@@ -29,8 +29,8 @@ async def _judged(*where: str) -> dict[str, Any]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    told: dict[str, Any] = json.loads((await process.communicate())[0])
-    return told
+    report: dict[str, Any] = json.loads((await process.communicate())[0])
+    return report
 
 
 def _is_excused(issue: dict[str, Any]) -> bool:
@@ -41,10 +41,10 @@ def _is_excused(issue: dict[str, Any]) -> bool:
 
 
 async def test_bandit_has_read_every_file_and_finds_nothing_without_an_excuse() -> None:
-    told = await _judged(*PACKAGES)
-    assert [_line(issue) for issue in told["results"] if not _is_excused(issue)] == []
-    assert told["errors"] == []
-    metrics = told["metrics"]
+    report = await _judged(*PACKAGES)
+    assert [_line(issue) for issue in report["results"] if not _is_excused(issue)] == []
+    assert report["errors"] == []
+    metrics = report["metrics"]
     assert metrics.keys() - {"_totals"} == _sources()
     assert len(metrics) > 150
     assert metrics["_totals"]["loc"] > 10_000

@@ -91,13 +91,13 @@ def _expected(kind: str) -> list[list[str]]:
 
 
 def _defused(text: str, *, inside: bool) -> str:
-    told = ""
+    letters = ""
     for place, letter in enumerate(text):
         before = text[:place].rstrip('"')
         begins = place == 0 and text.lstrip(" \u00a0")[:1] in {*"=+-@\t\r\n＝＋－＠"}
         begins |= inside and before[-1:] in {";", "\t", "\r", "\n"} and letter in "=+-@＝＋－＠"
-        told += "'" + letter if begins else letter
-    return told
+        letters += "'" + letter if begins else letter
+    return letters
 
 
 def _download(judged: JudgedInstallation, job_id: str, kind: str) -> httpx.Response:

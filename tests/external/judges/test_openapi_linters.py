@@ -47,8 +47,8 @@ async def test_a_linter_finds_nothing(described: dict[str, Any], tmp_path: Path,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said = (await process.communicate())[0].decode()
-    assert (process.returncode, FINE[linter] in said) == (0, True), said
+    findings = (await process.communicate())[0].decode()
+    assert (process.returncode, FINE[linter] in findings) == (0, True), findings
 
 
 def test_the_description_names_events_results_and_servers(described: dict[str, Any]) -> None:
@@ -56,8 +56,8 @@ def test_the_description_names_events_results_and_servers(described: dict[str, A
     assert described["servers"]
     schemas = described["components"]["schemas"]
     assert set(schemas["Result"]["enum"]) == {result.value for result in Result}
-    said = schemas["FullVerdict"]["properties"]["result"]["description"]
-    assert [result for result in Result if f"`{result.value}`: " not in said] == []
+    description = schemas["FullVerdict"]["properties"]["result"]["description"]
+    assert [result for result in Result if f"`{result.value}`: " not in description] == []
     assert "success" in schemas["Envelope_JobResponse_"]["required"]
     upload = described["paths"]["/v1/bulk/jobs"]["post"]["requestBody"]["content"]
     assert set(upload) == {"application/json", "multipart/form-data", "application/octet-stream"}

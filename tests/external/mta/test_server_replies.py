@@ -31,8 +31,8 @@ async def test_the_words_of_opensmtpd(opensmtpd_world: World, case: Case) -> Non
 async def _check(world: World, case: Case) -> None:
     reply = await _reply(world, case)
     (box,) = case.site.boxes(case.box)
-    said = f"{reply.enhanced} {reply.text}".strip()
-    assert (reply.stage, reply.code, said) == (case.stage, case.code, case.text.format(box=box))
+    text = f"{reply.enhanced} {reply.text}".strip()
+    assert (reply.stage, reply.code, text) == (case.stage, case.code, case.text.format(box=box))
     # A prober behind an address translation does not know its own address.
     readings = [classify(reply, own=own) for own in ((), (case.source, case.helo))]
     assert [reading.answer for reading in readings] == [case.answer, case.answer], (reply, readings)
@@ -51,7 +51,7 @@ async def _reply(world: World, case: Case) -> SmtpReply:
     )
     boxes = case.site.boxes(*case.after, case.box)
     log = await session.run([[DomainRecipients(case.site.domain, "", tuple(boxes))]], within=10)
-    heard = log.answers.get(boxes[-1])
-    reply = heard.reply if heard else log.refusal
+    answer = log.answers.get(boxes[-1])
+    reply = answer.reply if answer else log.refusal
     assert reply is not None, log
     return reply

@@ -120,20 +120,22 @@ async def test_every_row_has_its_chance_when_asked(measured: Api, client: httpx.
     assert bad == ""
     assert "mailsift_p" not in (await client.get(f"{job}/results?format=csv")).text
     page = await client.get(f"{job}/results?format=json&probability=true")
-    shown = page.json()["data"]["rows"]
-    assert [row["mailsift_p"] for row in shown] == [
+    with_chances = page.json()["data"]["rows"]
+    assert [row["mailsift_p"] for row in with_chances] == [
         pytest.approx(float(good)),
         None,
         pytest.approx(float(good)),
     ]
-    assert shown[0]["mailsift_p_low"] < shown[0]["mailsift_p"] < shown[0]["mailsift_p_high"]
+    assert (
+        with_chances[0]["mailsift_p_low"] < with_chances[0]["mailsift_p"] < with_chances[0]["mailsift_p_high"]
+    )
     assert "etag" not in page.headers
     plain = (await client.get(f"{job}/results?format=json")).json()["data"]["rows"]
     assert not [name for name in plain[0] if name.startswith("mailsift_")]
     async with signed_in(measured, Role.VIEWER) as viewer:
-        shown = await viewer.get(f"{job.removeprefix('/v1/bulk')}/rows/1")
-        assert "Chance of delivery" in shown.text
-        assert "&#34;mailsift_p&#34;: 0.9" in shown.text
+        with_chances = await viewer.get(f"{job.removeprefix('/v1/bulk')}/rows/1")
+        assert "Chance of delivery" in with_chances.text
+        assert "&#34;mailsift_p&#34;: 0.9" in with_chances.text
         assert "Chance of delivery" not in (await viewer.get(f"{job.removeprefix('/v1/bulk')}/rows/2")).text
 
 
@@ -149,8 +151,8 @@ async def test_one_address_has_its_chance_when_asked_beside_the_13_fields(client
     assert set(asked) - set(plain) == {"mailsift_p", "mailsift_p_low", "mailsift_p_high"}
     assert 0.97 < asked["mailsift_p"] < asked["mailsift_p_high"] <= 1
     batch = await of("batch-validate", emails=["a@one.example.com", "no"], probability=True)
-    told = batch.json()["data"]["results"]
-    assert [one["mailsift_p"] for one in told] == [asked["mailsift_p"], None]
+    results = batch.json()["data"]["results"]
+    assert [one["mailsift_p"] for one in results] == [asked["mailsift_p"], None]
     medium = await client.post(
         "/v1/email/single-validate",
         json={"email": "a@one.example.com", "mode": "medium", "probability": True},

@@ -115,8 +115,8 @@ async def test_people_and_keys_of_one_connection_are_told_apart_and_our_own_chan
         found = await sql(
             local.settings, "SELECT actor, action FROM audit WHERE action LIKE 'job.%' ORDER BY id"
         )
-        told = [(re.sub("^owner.*", "an owner", str(actor)), action) for actor, action in found]
-        assert [(re.sub("^key:.*", "a key", actor), action) for actor, action in told] == [
+        lines = [(re.sub("^owner.*", "an owner", str(actor)), action) for actor, action in found]
+        assert [(re.sub("^key:.*", "a key", actor), action) for actor, action in lines] == [
             ("a key", "job.create"),
             ("an owner", "job.cancel"),
         ]

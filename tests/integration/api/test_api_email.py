@@ -25,13 +25,13 @@ PATH = "/v1/email/single-validate"
 
 async def test_the_answer_has_exactly_the_contracts_fields(client: httpx.AsyncClient) -> None:
     answer = await client.post(PATH, json={"email": "info@gmial.com", "mode": "fast"})
-    told = answer.json()
+    body = answer.json()
     assert answer.status_code == 200
-    assert {name: told[name] for name in ("status", "success")} == {"status": 200, "success": True}
-    assert set(told) == {"data", "message", "status", "success"}
-    assert {name: type(value) for name, value in told["data"].items()} == FIELDS
-    assert told["data"]["suggestion"] == "Did you mean info@gmail.com?"
-    assert told["data"]["is_role_based"] is True
+    assert {name: body[name] for name in ("status", "success")} == {"status": 200, "success": True}
+    assert set(body) == {"data", "message", "status", "success"}
+    assert {name: type(value) for name, value in body["data"].items()} == FIELDS
+    assert body["data"]["suggestion"] == "Did you mean info@gmail.com?"
+    assert body["data"]["is_role_based"] is True
     assert answer.headers["cache-control"] == "private, no-store"
 
 

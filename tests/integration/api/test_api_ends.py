@@ -28,26 +28,26 @@ PROMPTLY: Final = 10.0
 @pytest.fixture
 def looked(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Say that somebody has looked at a job."""
-    sound, said = JobService.get, asyncio.Event()
+    sound, has_read = JobService.get, asyncio.Event()
 
     async def get(*arguments: Any) -> Any:
         found = await sound(*arguments)
-        said.set()
+        has_read.set()
         return found
 
     monkeypatch.setattr(JobService, "get", get)
-    return said
+    return has_read
 
 
 async def follow(client: httpx.AsyncClient, path: str, begun: asyncio.Event) -> list[str]:
     """Return the events that a stream told until it ended."""
-    told = []
+    events = []
     async with client.stream("GET", path) as stream:
         async for line in stream.aiter_lines():
             if line.startswith("event: "):
-                told.append(line.removeprefix("event: "))
+                events.append(line.removeprefix("event: "))
                 begun.set()
-    return told
+    return events
 
 
 async def test_who_waits_for_a_job_or_follows_it_is_let_go_at_once(

@@ -46,11 +46,11 @@ async def test_an_upload_without_room_is_a_507_that_says_what_to_do(
         await client.post("/v1/bulk/jobs", json=job),
         await client.post("/v1/bulk/jobs?mode=fast", files=form),
     ):
-        told = refused.json()
-        assert (refused.status_code, told["code"]) == (507, "storage_full")
+        problem = refused.json()
+        assert (refused.status_code, problem["code"]) == (507, "storage_full")
         assert int(refused.headers["retry-after"]) > 0
-        assert "make room on the disk" in told["message"]
-        assert told["request_id"] in told["message"]
+        assert "make room on the disk" in problem["message"]
+        assert problem["request_id"] in problem["message"]
     assert (await client.get("/v1/bulk/jobs")).json()["data"]["jobs"] == []
     (disk / "ballast").unlink()
     assert (await client.post("/v1/bulk/jobs", json=job)).is_success

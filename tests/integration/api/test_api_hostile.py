@@ -35,14 +35,14 @@ CANARY = "canary-7f3a"
 
 
 def _checked(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    told: dict[str, Any] = answer.json()
-    assert (answer.status_code, told["code"]) == (status, code), answer.text
-    assert set(told) == MEMBERS
-    assert (told["status"], told["success"], told["data"]) == (status, False, None)
-    assert told["request_id"] == answer.headers["x-request-id"]
+    body: dict[str, Any] = answer.json()
+    assert (answer.status_code, body["code"]) == (status, code), answer.text
+    assert set(body) == MEMBERS
+    assert (body["status"], body["success"], body["data"]) == (status, False, None)
+    assert body["request_id"] == answer.headers["x-request-id"]
     assert CANARY not in answer.text
     assert answer.headers["cache-control"] == "private, no-store"
-    return told
+    return body
 
 
 DEEP = b"[" * 20_000
@@ -100,8 +100,8 @@ async def test_a_body_that_is_called_something_else_is_no_json(client: httpx.Asy
 async def test_a_body_has_one_content_type_and_no_coding(client: httpx.AsyncClient) -> None:
     for path in (SINGLE, JOBS):
         kinds = [("Content-Type", "application/json"), ("Content-Type", "text/csv")]
-        told = _checked(await client.post(path, content=b"{}", headers=kinds), 400, "bad_request")
-        assert told["message"] == "Send only one Content-Type header."
+        problem = _checked(await client.post(path, content=b"{}", headers=kinds), 400, "bad_request")
+        assert problem["message"] == "Send only one Content-Type header."
         packed = await client.post(path, content=b"{}", headers={**JSON, "Content-Encoding": "gzip"})
         _checked(packed, 415, "unsupported_media_type")
         assert packed.headers["accept-encoding"] == "identity"
@@ -143,9 +143,9 @@ async def test_hostile_json_lists(client: httpx.AsyncClient) -> None:
 
 async def test_half_of_a_surrogate_pair_in_a_list_is_told_by_its_place(client: httpx.AsyncClient) -> None:
     body = b'{"emails":["a@x.com","' + EVIL + b'\\ud800@x.com"]}'
-    told = _checked(await client.post(JOBS, content=body, headers=JSON), 422, "invalid_request")
-    assert told["errors"][0]["loc"][:3] == ["body", "emails", 1]
-    assert "surrogate" in told["errors"][0]["msg"]
+    problem = _checked(await client.post(JOBS, content=body, headers=JSON), 422, "invalid_request")
+    assert problem["errors"][0]["loc"][:3] == ["body", "emails", 1]
+    assert "surrogate" in problem["errors"][0]["msg"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
@@ -264,10 +264,10 @@ async def test_keys_open_exactly_what_they_should(api: Api, client: httpx.AsyncC
         for header in wrong:
             headers = [(b"authorization", header.encode("latin-1"))] if header else []
             answer = await stranger.get(JOBS, headers=headers)
-            told = _checked(answer, 401, "unauthorized")
+            problem = _checked(answer, 401, "unauthorized")
             error = ', error="invalid_token"' if header.startswith("Bearer ") else ""
             assert answer.headers["www-authenticate"] == f'Bearer realm="mailsift"{error}'
-            refusals.add(told["message"])
+            refusals.add(problem["message"])
         assert len(refusals) == 1
         key = good.removeprefix("Bearer ")
         _checked(await stranger.get(JOBS, params={"api_key": "x"}), 400, "key_in_query")
@@ -295,9 +295,11 @@ def _check_examples(status: str, response: dict[str, Any]) -> None:
 
 
 async def test_every_operation_is_described_with_its_errors(client: httpx.AsyncClient) -> None:
-    told = (await client.get("/openapi.json")).json()
+    description = (await client.get("/openapi.json")).json()
     operations = [
-        (path, method, shape) for path, methods in told["paths"].items() for method, shape in methods.items()
+        (path, method, shape)
+        for path, methods in description["paths"].items()
+        for method, shape in methods.items()
     ]
     assert len(operations) > 30
     for path, _, shape in operations:
@@ -322,5 +324,5 @@ async def test_every_operation_is_described_with_its_errors(client: httpx.AsyncC
     }
     assert len(in_paths) > 20
     assert in_paths <= linked  # every id has an operation it comes from
-    refs = {part.split('"')[0] for part in json.dumps(told).split('"#/components/schemas/')[1:]}
-    assert refs <= set(told["components"]["schemas"])
+    refs = {part.split('"')[0] for part in json.dumps(description).split('"#/components/schemas/')[1:]}
+    assert refs <= set(description["components"]["schemas"])

@@ -88,8 +88,8 @@ async def test_of_many_at_once_one_is_done_and_the_others_are_told_so(client: ht
     answers = await asyncio.gather(
         *(client.post(HOOKS, json=hook, headers=keyed('"many"')) for _ in range(12))
     )
-    told = {(answer.status_code, answer.json().get("code", "")) for answer in answers}
-    assert told <= {(201, ""), (409, "idempotency_key_in_use")}
+    answered = {(answer.status_code, answer.json().get("code", "")) for answer in answers}
+    assert answered <= {(201, ""), (409, "idempotency_key_in_use")}
     assert len({answer.text for answer in answers if answer.status_code == 201}) == 1
     assert all("retry-after" in answer.headers for answer in answers if answer.status_code == 409)
     assert len((await client.get(HOOKS)).json()["data"]["webhooks"]) == 1

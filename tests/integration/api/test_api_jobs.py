@@ -85,8 +85,8 @@ async def test_a_list_comes_in_by_every_door_and_goes_out_in_every_format(client
     assert ended["text/csv"]["duplicates"] == 1
     assert ended["text/csv"]["percent"] == 100
     rows = await client.get(f"{JOBS}/{sent['json']}/results", params={"format": "jsonl"})
-    told = [json.loads(line) for line in rows.text.splitlines()]
-    assert [(row["id"], row["mailsift_status"]) for row in told] == [("7", "valid"), ("", "invalid")]
+    results = [json.loads(line) for line in rows.text.splitlines()]
+    assert [(row["id"], row["mailsift_status"]) for row in results] == [("7", "valid"), ("", "invalid")]
     await _check_formats(client, sent["text/csv"])
 
 
@@ -153,15 +153,15 @@ async def test_runs_are_followed_repeated_compared_listed_and_deleted(client: ht
         await client.post(JOBS, params=FAST, content=CSV, headers={"content-type": "text/csv"})
     )
     events: list[str] = []
-    told: dict[str, Any] = {}
+    event: dict[str, Any] = {}
     async with client.stream("GET", f"{JOBS}/{job_id}/events") as stream:
         async for line in stream.aiter_lines():
             if line.startswith("event: "):
                 events.append(line)
             elif line.startswith("data: "):
-                told = json.loads(line[6:])
+                event = json.loads(line[6:])
     assert events[-1] == "event: end"
-    assert told["status"] == "completed"
+    assert event["status"] == "completed"
     again = await _sent(await client.post(f"{JOBS}/{job_id}/rerun"))
     assert (await _ended(client, again))["parent_id"] == job_id
     diff = (await client.get(f"{JOBS}/{again}/diff", params={"against": job_id})).json()["data"]
@@ -188,9 +188,9 @@ async def test_a_preview_is_a_fair_sample_and_becomes_the_whole_list(client: htt
     preview = await _sent(await client.post(JOBS, json=body))
     job = await _ended(client, preview)
     assert (job["status"], job["total_emails"], job["list_rows"]) == ("completed", 40, 400)
-    told = (await client.get(f"{JOBS}/{preview}/estimate")).json()["data"]
-    assert told["shares"]["valid"]["share"] == pytest.approx(0.75, abs=0.03)
-    assert told["shares"]["valid"]["low"] < 0.75 < told["shares"]["valid"]["high"]
+    estimate = (await client.get(f"{JOBS}/{preview}/estimate")).json()["data"]
+    assert estimate["shares"]["valid"]["share"] == pytest.approx(0.75, abs=0.03)
+    assert estimate["shares"]["valid"]["low"] < 0.75 < estimate["shares"]["valid"]["high"]
     whole = await _sent(await client.post(f"{JOBS}/{preview}/promote"))
     job = await _ended(client, whole)
     assert (job["valid"], job["invalid"], job["preview"]) == (300, 100, 0)

@@ -148,14 +148,14 @@ async def test_keys_that_nobody_has_are_tried_so_often_from_one_address_and_no_m
     assert (await client.get(JOBS)).status_code == 200
 
 
-@pytest.mark.parametrize(("wait", "told"), [(0.01, 1), (1.0, 1), (1.01, 2), (59.5, 60)])
-def test_a_spent_quota_says_when_some_of_it_is_back_in_whole_seconds(wait: float, told: int) -> None:
+@pytest.mark.parametrize(("wait", "expected"), [(0.01, 1), (1.0, 1), (1.01, 2), (59.5, 60)])
+def test_a_spent_quota_says_when_some_of_it_is_back_in_whole_seconds(wait: float, expected: int) -> None:
     decision = RateLimitDecision(allowed=False, remaining=0, reset=60.0, retry_after=wait)
     refused = quota_error(Zone("requests", quota=9, window=60), decision)
     assert refused.headers == {
         "RateLimit-Policy": '"requests";q=9;w=60',
-        "RateLimit": f'"requests";r=0;t={told}',
-        "Retry-After": str(told),
+        "RateLimit": f'"requests";r=0;t={expected}',
+        "Retry-After": str(expected),
     }
 
 

@@ -53,16 +53,18 @@ def settings(make_settings: Callable[..., Settings], sandbox: SandboxProcess, li
 
 async def asked(client: httpx.AsyncClient, addresses: list[str]) -> dict[str, str]:
     """Ask the API about some addresses, one at a time."""
-    told = {}
+    statuses = {}
     for address in addresses:
         answer = await client.post("/v1/email/single-validate", json={"email": address, "mode": "deep"})
-        told[address] = answer.json()["data"]["status"]
-    return told
+        statuses[address] = answer.json()["data"]["status"]
+    return statuses
 
 
-def wrong(told: dict[str, str]) -> dict[str, str]:
-    truths = {address: WORLD.truth(address).deep.status for address in told}
-    return {address: status for address, status in told.items() if status not in {"risky", truths[address]}}
+def wrong(statuses: dict[str, str]) -> dict[str, str]:
+    truths = {address: WORLD.truth(address).deep.status for address in statuses}
+    return {
+        address: status for address, status in statuses.items() if status not in {"risky", truths[address]}
+    }
 
 
 @pytest.mark.parametrize("liar", TOLD, indirect=True)

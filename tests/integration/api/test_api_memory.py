@@ -51,8 +51,8 @@ async def _body(kind: str, meanwhile: Callable[[], None]) -> AsyncIterator[bytes
 
 def _peak(pid: int) -> int:
     """Return the most memory a process has held at once so far, in bytes."""
-    (told,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return int(told) * 1024
+    (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(kilobytes) * 1024
 
 
 async def _upload(url: str, key: str, kind: str, meanwhile: Callable[[], None]) -> str:

@@ -175,8 +175,8 @@ async def test_an_account_takes_its_outcomes_along_and_believes_them_as_long_as_
 
 @pytest.mark.usefixtures("worker")
 async def test_a_list_uses_outcomes_too(client: httpx.AsyncClient) -> None:
-    said = GONE.format("bob@example.com")
-    csv = f"email,event,reason\nbob@example.com,bounce,{said}\nann@example.com,open,\n"
+    reply = GONE.format("bob@example.com")
+    csv = f"email,event,reason\nbob@example.com,bounce,{reply}\nann@example.com,open,\n"
     assert (await send(client, csv.encode(), "text/csv"))["taken"] == 2
     body = {
         "emails": ["ann@example.com", "bob@example.com", "carl@example.com"],

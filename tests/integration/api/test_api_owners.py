@@ -35,8 +35,8 @@ async def _listed(client: httpx.AsyncClient, *emails: str) -> list[dict[str, Any
     ended = (await client.get(f"{JOBS}/{job}", params={"wait": 25})).json()["data"]
     assert ended["status"] == "completed"
     rows = await client.get(f"{JOBS}/{job}/results", params={"format": "parquet"})
-    told = pl.read_parquet(io.BytesIO(rows.content)).to_dicts()
-    return [{name.removeprefix("mailsift_"): value for name, value in row.items()} for row in told]
+    listed = pl.read_parquet(io.BytesIO(rows.content)).to_dicts()
+    return [{name.removeprefix("mailsift_"): value for name, value in row.items()} for row in listed]
 
 
 @pytest.mark.usefixtures("worker")

@@ -12,8 +12,8 @@ async def test_a_list_may_be_named_instead_of_sent(client: httpx.AsyncClient) ->
     assert made.status_code == 202
     job = made.json()["data"]
     assert (job["name"], job["mode"], job["metadata"]) == ("list.csv", "fast", {"a": "b"})
-    shown = await client.get(f"/v1/bulk/jobs/{job['job_id']}")
-    assert "not-to-be-seen" not in made.text + shown.text
+    found = await client.get(f"/v1/bulk/jobs/{job['job_id']}")
+    assert "not-to-be-seen" not in made.text + found.text
 
 
 async def test_what_may_not_be_named_is_refused(client: httpx.AsyncClient) -> None:

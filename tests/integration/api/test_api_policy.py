@@ -45,10 +45,10 @@ async def test_a_job_is_read_by_the_accounts_policy_or_its_own(api: Api, client:
     sent = await client.put(POLICY, json={"tiers": {"role": "review", "free": "remove"}})
     assert sent.status_code == 200, sent.text
     assert (await client.get(POLICY)).json()["data"] == sent.json()["data"]
-    told = await client.post(
+    answer = await client.post(
         OUTCOMES, content=b"email,event\neve@example.com,complaint\n", headers={"content-type": "text/csv"}
     )
-    assert told.json()["data"]["taken"] == 1
+    assert answer.json()["data"]["taken"] == 1
 
     second = await completed(client)
     assert second["tiers"] == {"send": 1, "review": 1, "remove": 3}

@@ -51,12 +51,12 @@ async def test_a_public_key_is_made_moved_limited_and_revoked_without_a_page(
     assert (await client.get(KEYS)).json()["data"]["public_keys"] == []
     async with signed_in(api) as owner:
         log = (await owner.get("/account/log.jsonl", params={"what": "keys"})).text
-        said = [json.loads(line)["sentence"] for line in reversed(log.splitlines())]
-    assert said[:2] == [
+        sentences = [json.loads(line)["sentence"] for line in reversed(log.splitlines())]
+    assert sentences[:2] == [
         f"A key without a name created the key “Shop” (for: {SHOP}, checks a minute: 1200)",
         f"A key without a name changed the key “Shop” (for: {BLOG}, checks a minute: 1)",
     ]
-    assert said[-1] == "A key without a name revoked the key “Shop”"
+    assert sentences[-1] == "A key without a name revoked the key “Shop”"
 
 
 async def _checks(api: Api, key: str, origin: str, count: int) -> list[int]:

@@ -54,9 +54,9 @@ async def test_a_batch_says_of_each_address_what_it_is_told_alone(
     assert answer.status_code == 200, answer.text
     results = answer.json()["data"]["results"]
     assert [one["email"] for one in results] == MIXED
-    for email, told in zip(MIXED, results, strict=True):
+    for email, result in zip(MIXED, results, strict=True):
         alone = (await client.post(SINGLE, json={"email": email, **wanted})).json()["data"]
-        assert {**alone, "email": email} == told
+        assert {**alone, "email": email} == result
     short = await client.post(BATCH, json={"emails": MIXED, **wanted}, headers={"Prefer": "return=minimal"})
     assert set(short.json()["data"]["results"][0]) == {"email", "is_valid", "status", "score", "reason"}
     assert short.headers["preference-applied"] == "return=minimal"
@@ -96,9 +96,9 @@ async def test_events_are_listed_as_they_were_sent_and_lists_count_as_use(
         await client.get(f"{JOBS}/{jobs[-1]}?wait=60")
     whole = (await client.get(EVENTS)).json()["data"]
     assert (whole["next_cursor"], whole["has_more"]) == ("", False)
-    told = [(event["type"], event["simulated"], event["data"].get("job_id")) for event in whole["events"]]
-    assert told[1:] == [("bulk.validation.completed", False, job) for job in jobs]
-    assert told[0][:2] == ("bulk.validation.failed", True)
+    events = [(event["type"], event["simulated"], event["data"].get("job_id")) for event in whole["events"]]
+    assert events[1:] == [("bulk.validation.completed", False, job) for job in jobs]
+    assert events[0][:2] == ("bulk.validation.failed", True)
     assert whole["events"][0]["id"] == test["event_id"]
     found: list[dict[str, Any]] = []
     cursor, more = "", True
@@ -149,5 +149,5 @@ async def test_what_was_changed_in_the_account_is_no_simulation(client: httpx.As
     await client.post(f"/v1/webhooks/{first['webhook_id']}/redeliver", json=since)
     found = (await client.get(EVENTS)).json()["data"]["events"]
     assert "since: 2025-12-31 21:00 UTC" in found[-1]["data"]["sentence"]
-    told = {(event["type"], event["simulated"]) for event in found}
-    assert told == {("audit.recorded", False), ("webhook.test", True)}
+    kinds = {(event["type"], event["simulated"]) for event in found}
+    assert kinds == {("audit.recorded", False), ("webhook.test", True)}

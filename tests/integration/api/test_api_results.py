@@ -125,10 +125,10 @@ async def test_pages_and_every_kind_of_file_hold_the_same_rows(client: httpx.Asy
     path = await completed(client)
     for asked in FILTERS:
         rows = await paged(client, path, columns="id", **asked)
-        told = [row["cells"]["id"] for row in rows]
+        ids = [row["cells"]["id"] for row in rows]
         for kind in ("csv", "xlsx", "jsonl", "parquet"):
             answer = await client.get(path, params={"format": kind, **asked})
-            assert ids_in(kind, answer.content) == told, (kind, asked)
+            assert ids_in(kind, answer.content) == ids, (kind, asked)
     assert await paged(client, path, provider="google") == []  # nobody's provider is known in mode fast
     whole = await client.get(path, params={"format": "jsonl", "domain": "müller.de"})
     tag, size = whole.headers["etag"], len(whole.content)

@@ -41,8 +41,8 @@ async def test_a_list_is_kept_by_hand_by_file_and_by_what_happened(
     packed = {"content-type": "application/gzip"}
     again = await client.post(f"{LIST}/import", content=gzip.compress(file), headers=packed)
     assert again.json()["data"]["repeated"] == 2
-    told = b"email,event\nbob@example.com,unsubscribe\ndora@example.com,unsubscribe\n"
-    await client.post(OUTCOMES, content=told, headers=CSV)
+    csv = b"email,event\nbob@example.com,unsubscribe\ndora@example.com,unsubscribe\n"
+    await client.post(OUTCOMES, content=csv, headers=CSV)
     whole = {
         "ann@example.com": "manual",
         "bob@example.com": "unsubscribed",  # a wish is told as one
@@ -74,7 +74,7 @@ async def test_a_list_is_kept_by_hand_by_file_and_by_what_happened(
 
     gone = await client.post(f"{LIST}/remove", json={"emails": ["DORA@example.com", "nobody@example.com"]})
     assert gone.json()["data"] == {"removed": 1}
-    await client.post(OUTCOMES, content=told, headers=CSV)  # what was known already puts nobody back
+    await client.post(OUTCOMES, content=csv, headers=CSV)  # what was known already puts nobody back
     assert "dora@example.com" not in await emails(client)
 
     database = open_database(api.settings)
@@ -111,13 +111,13 @@ async def test_a_single_verdict_says_on_request_what_to_do_with_the_address(
     emails = ["ann@example.com", "info@example.com", "bob@example.com", "no", "ann@example.com"]
     batch = {"emails": emails, "mode": "fast"}
     answer = await client.post("/v1/email/batch-validate", json={**batch, "tier": True, "probability": True})
-    told = [(one["tier"], one["tier_reason"]) for one in answer.json()["data"]["results"]]
-    assert told == [
+    tiers = [(one["tier"], one["tier_reason"]) for one in answer.json()["data"]["results"]]
+    assert tiers == [
         ("review", "complained"),
         ("review", "role"),
         ("send", ""),
         ("remove", "invalid"),
-        told[0],
+        tiers[0],
     ]
 
 

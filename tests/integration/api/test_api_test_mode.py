@@ -71,8 +71,8 @@ async def test_every_outcome_comes_by_its_name_and_is_marked(api: Api, client: h
         deep = [email for result, email in ADDRESSES.items() if result not in MODES]
         answer = await tester.post(BATCH, json={"emails": deep, "deadline_ms": 60_000})
         assert is_marked(answer)
-        told = [one["result"] for one in answer.json()["data"]["results"]]
-        assert told == [result.value for result in ADDRESSES if result not in MODES]
+        results = [one["result"] for one in answer.json()["data"]["results"]]
+        assert results == [result.value for result in ADDRESSES if result not in MODES]
         for method, path, status in (
             ("GET", JOBS, 200),
             ("GET", f"{JOBS}/00000000-0000-0000-0000-000000000000", 404),
@@ -105,8 +105,8 @@ async def test_lists_and_webhooks_of_test_mode_are_its_own(api: Api, client: htt
         results = await tester.get(f"{JOBS}/{job_id}/results?format=parquet")
         assert results.headers["mailsift-mode"] == "test"
         found = pl.read_parquet(io.BytesIO(results.content))
-        told = dict(found.select("email", "mailsift_result").iter_rows())
-        assert told == {email: result.value for result, email in ADDRESSES.items() if result not in MODES}
+        by_email = dict(found.select("email", "mailsift_result").iter_rows())
+        assert by_email == {email: result.value for result, email in ADDRESSES.items() if result not in MODES}
         await until(lambda: _true(len(receiver.requests) == 2), within=60)
         assert [one.headers["mailsift-mode"] for one in receiver.requests] == ["test", "test"]
         for path in (f"{JOBS}/{job_id}", f"{JOBS}/{job_id}/results", f"{HOOKS}/{hook['webhook_id']}"):

@@ -70,9 +70,9 @@ async def test_a_form_learns_three_things(api: Api, visitor: httpx.AsyncClient, 
         sent = await alice.post("/v1/outcomes", content=bounce, headers={"Content-Type": "text/csv"})
         assert sent.json()["data"]["taken"] == 1
     token = await _token(visitor, key)
-    for number, (email, told) in enumerate(TOLD.items(), 1):
+    for number, (email, expected) in enumerate(TOLD.items(), 1):
         answer = await visitor.post(CHECK, json=_asked(key, token, email, number))
-        assert answer.json()["data"] == told, email
+        assert answer.json()["data"] == expected, email
         assert answer.headers["access-control-allow-origin"] == SITE
 
 

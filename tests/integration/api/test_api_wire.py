@@ -75,8 +75,8 @@ async def test_a_body_in_a_transfer_coding_that_nobody_undoes_is_not_taken(hurri
     requests = (POST + b"Transfer-Encoding: " + coding + b"\r\n\r\n" + chunks for coding in codings)
     *coded, plain, spaced = await asyncio.gather(*(exchange(hurried, request) for request in requests))
     for coding, answer in zip(codings, coded, strict=False):
-        status, told = problem_of(answer)
-        assert (status, told["code"]) == (501, "transfer_coding_unknown"), coding
+        status, code = problem_of(answer)
+        assert (status, code["code"]) == (501, "transfer_coding_unknown"), coding
     for answer in (plain, spaced):
         assert problem_of(answer)[0] == 401
 

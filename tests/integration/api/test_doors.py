@@ -229,9 +229,9 @@ class TestOpen:
                     if made_for is door:
                         code_in(door, answer.json())
                     elif made_for is None and door in BY_URL:
-                        shown = find_door(door).show("", MailsiftError("key_in_query", "…"), 400)
+                        shape = find_door(door).show("", MailsiftError("key_in_query", "…"), 400)
                         found = (answer.status_code, without_sentence(answer.json()))
-                        assert found == (shown.status, shown.content)
+                        assert found == (shape.status, shape.content)
                     else:
                         assert (answer.status_code, without_sentence(answer.json())) == REFUSED[door]
                 key = keys[door]
@@ -354,8 +354,8 @@ class TestOpen:
                 path, asked = f"/v1/bulk/{sent.json()['job_id']}/results", {}
 
             async def over() -> bool:
-                told = await client.get(path, params=asked)
-                return told.status_code == 200 and bool(told.json().keys() & {"emails", "results"})
+                answer = await client.get(path, params=asked)
+                return answer.status_code == 200 and bool(answer.json().keys() & {"emails", "results"})
 
             await until(over, within=60)
             with _held_up(monkeypatch, f"{find_door.__module__}.{door}.shape") as (begun, go_on):
@@ -420,9 +420,9 @@ class TestOpen:
     ) -> None:
         async with _begun_upload(api, head, begun) as answer:
             status = (await answer.readline()).split(b" ")[1]
-            told = await answer.readuntil(b"}")
+            answered = await answer.readuntil(b"}")
         assert status in {b"200", b"401", b"403"}
-        assert b"A valid API key is needed" in told
+        assert b"A valid API key is needed" in answered
 
     async def test_a_key_may_stand_behind_its_list(self, api: Api) -> None:
         key = await door_key(api, Door.ZEROBOUNCE)

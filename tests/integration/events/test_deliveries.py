@@ -46,8 +46,8 @@ async def test_an_event_arrives_signed_once_per_endpoint_that_wants_it(hooks: We
 async def test_an_event_that_is_rolled_back_tells_nobody(hooks: Webhooks) -> None:
     async with receiving() as receiver:
         await hooks.service.create(hooks.account, receiver.url)
-        moment = datetime.fromtimestamp(hooks.now, UTC)
-        row = EventRow(uuid4(), hooks.account, None, EventType.TEST.value, b"{}", moment, None)
+        now = datetime.fromtimestamp(hooks.now, UTC)
+        row = EventRow(uuid4(), hooks.account, None, EventType.TEST.value, b"{}", now, None)
 
         async def broken(connection: Connection) -> None:
             await deliveries.insert_event(connection, row)

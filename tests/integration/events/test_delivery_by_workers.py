@@ -90,10 +90,10 @@ async def test_the_event_of_a_job_arrives_although_workers_die_before_and_while_
         assert first.body == second.body
         assert first.headers["webhook-id"] == second.headers["webhook-id"]
         verify(secret, second)
-        told = json.loads(second.body)
-        assert told["type"] == "bulk.validation.completed"
-        assert told["data"]["job_id"] == str(job_id)
-        assert (told["data"]["total_emails"], told["data"]["invalid"]) == (2, 1)
+        body = json.loads(second.body)
+        assert body["type"] == "bulk.validation.completed"
+        assert body["data"]["job_id"] == str(job_id)
+        assert (body["data"]["total_emails"], body["data"]["invalid"]) == (2, 1)
         assert b"example.com" not in second.body
 
 

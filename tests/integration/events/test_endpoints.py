@@ -119,23 +119,23 @@ async def test_a_test_is_one_signed_attempt_also_to_a_disabled_endpoint(
     async with receiving() as receiver:
         endpoint, secret = await hooks.service.create(hooks.account, receiver.url)
         await hooks.service.update(hooks.account, endpoint.id, enabled=False)
-        told = await hooks.service.test(hooks.account, endpoint.id, kind)
+        delivery = await hooks.service.test(hooks.account, endpoint.id, kind)
         assert await hooks.work() == 0
     (request,) = receiver.requests
     verify(secret, request)
     body = json.loads(request.body)
     assert request.headers["webhook-test"] == "true"
-    assert (body["type"], set(body["data"]), body["id"]) == (type_, fields, str(told.event_id))
+    assert (body["type"], set(body["data"]), body["id"]) == (type_, fields, str(delivery.event_id))
     assert set(body) == {"id", "type", "created_at", "data"}
-    assert (told.error, told.status_code) == ("", 200)
+    assert (delivery.error, delivery.status_code) == ("", 200)
     assert [made.trigger for made in await hooks.log(endpoint.id)] == ["test"]
 
 
 async def test_a_test_never_counts_is_limited_and_is_not_sent_again(hooks: Webhooks) -> None:
     async with receiving(status(410)) as receiver:
         endpoint, _ = await hooks.service.create(hooks.account, receiver.url)
-        told = await hooks.service.test(hooks.account, endpoint.id, SimulatedEvent.WEBHOOK)
-        assert told.error == "http_4xx"
+        delivery = await hooks.service.test(hooks.account, endpoint.id, SimulatedEvent.WEBHOOK)
+        assert delivery.error == "http_4xx"
         for _ in range(9):
             await hooks.service.test(hooks.account, endpoint.id, SimulatedEvent.WEBHOOK)
         with pytest.raises(MailsiftError, match="webhook_test_limit"):
@@ -143,7 +143,7 @@ async def test_a_test_never_counts_is_limited_and_is_not_sent_again(hooks: Webho
         view = await hooks.service.get(hooks.account, endpoint.id)
         assert (view.enabled, view.failing_since) == (True, None)
         with pytest.raises(MailsiftError, match="delivery_conflict"):
-            await hooks.service.redeliver(hooks.account, told.delivery_id)
+            await hooks.service.redeliver(hooks.account, delivery.delivery_id)
         since = datetime(2020, 1, 1, tzinfo=UTC)
         assert await hooks.service.resend(hooks.account, endpoint.id, since=since, also_unqueued=False) == 0
     assert receiver.connections == 10
@@ -152,11 +152,14 @@ async def test_a_test_never_counts_is_limited_and_is_not_sent_again(hooks: Webho
 async def test_tests_asked_for_at_once_are_counted_before_they_are_sent(hooks: Webhooks) -> None:
     async with receiving() as receiver:
         endpoint, _ = await hooks.service.create(hooks.account, receiver.url)
-        told = await asyncio.gather(
+        deliveries = await asyncio.gather(
             *(hooks.service.test(hooks.account, endpoint.id, SimulatedEvent.WEBHOOK) for _ in range(15)),
             return_exceptions=True,
         )
-    assert Counter(getattr(one, "code", "sent") for one in told) == {"sent": 10, "webhook_test_limit": 5}
+    assert Counter(getattr(one, "code", "sent") for one in deliveries) == {
+        "sent": 10,
+        "webhook_test_limit": 5,
+    }
     assert receiver.connections == 10
 
 

@@ -156,8 +156,8 @@ async def test_each_hears_of_what_they_chose_once_in_plain_text_and_html(office:
     plain, html = (message.get_body((kind,)) for kind in ("plain", "html"))
     assert plain is not None
     assert html is not None
-    told = "3,000 addresses of <Spring> & Söhne are validated: 2,000 valid, 600 risky, 400 invalid."
-    assert told in plain.get_content().replace("\n", " ")
+    sentence = "3,000 addresses of <Spring> & Söhne are validated: 2,000 valid, 600 risky, 400 invalid."
+    assert sentence in plain.get_content().replace("\n", " ")
     assert f"https://mail.example.org/jobs/{done}" in plain.get_content()
     assert "&lt;Spring&gt; &amp; Söhne" in html.get_content()
     assert "<Spring>" not in html.get_content()
@@ -204,14 +204,14 @@ async def test_a_list_that_waits_for_more_than_an_hour_is_told_of_once(office: O
         )
     await office.sql("UPDATE person SET zone = 'Asia/Tokyo' WHERE email = 'all@example.com'")
     assert await office.send() == ["all@example.com", "all@example.com"]
-    told = {str(message["Subject"]): message.get_body(("plain",)) for _, message in office.inbox.mail}
-    waiting = told["waits is waiting"]
+    mails = {str(message["Subject"]): message.get_body(("plain",)) for _, message in office.inbox.mail}
+    waiting = mails["waits is waiting"]
     assert waiting is not None
     assert "until 6 May 2031, 18:08 JST" in waiting.get_content().replace("\n", " ")
-    late = told["late is waiting"]
+    late = mails["late is waiting"]
     assert late is not None
     assert "until" not in late.get_content()
-    assert sorted(told) == [
+    assert sorted(mails) == [
         "late is waiting",
         "waits is waiting",
     ]
@@ -240,10 +240,10 @@ async def test_a_list_that_goes_in_three_days_is_told_of_once(office: Office) ->
 
 
 @pytest.mark.parametrize(
-    ("fetches", "enabled", "told"), [(False, True, True), (False, False, False), (True, True, False)]
+    ("fetches", "enabled", "warns"), [(False, True, True), (False, False, False), (True, True, False)]
 )
 async def test_who_hears_that_a_list_goes_hears_that_its_schedule_pauses(
-    office: Office, *, fetches: bool, enabled: bool, told: bool
+    office: Office, *, fetches: bool, enabled: bool, warns: bool
 ) -> None:
     columns = {"finished_at": NOW, "expires_at": NOW + timedelta(days=2), "source_bytes": 9}
     job = await office.job("Spring", "completed", **columns)
@@ -262,7 +262,7 @@ async def test_who_hears_that_a_list_goes_hears_that_its_schedule_pauses(
     ((_, message),) = office.inbox.mail
     plain = message.get_body(("plain",))
     assert plain is not None
-    assert ("its schedule pauses" in plain.get_content().replace("\n", " ")) is told
+    assert ("its schedule pauses" in plain.get_content().replace("\n", " ")) is warns
 
 
 async def test_a_relay_that_refuses_is_asked_again_and_who_changes_their_mind_hears_nothing(

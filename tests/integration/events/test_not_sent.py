@@ -145,8 +145,8 @@ async def test_a_test_that_could_not_be_sent_says_so(database_url: str) -> None:
     zone = {NAME: {"A": SERVFAIL, "AAAA": SERVFAIL}}
     async with named_receiver(database_url, zone) as (receiver, _, hooks):
         endpoint = await registered(hooks, receiver)
-        told = await hooks.service.test(hooks.account, endpoint.id, SimulatedEvent.WEBHOOK)
-    assert (told.error, told.status_code) == (ErrorClass.NOT_SENT, 0)
+        delivery = await hooks.service.test(hooks.account, endpoint.id, SimulatedEvent.WEBHOOK)
+    assert (delivery.error, delivery.status_code) == (ErrorClass.NOT_SENT, 0)
 
 
 async def test_what_could_not_be_sent_is_skipped_when_its_endpoint_was_disabled_meanwhile(

@@ -233,11 +233,11 @@ async def test_no_log_line_holds_an_address_or_a_url(hooks: Webhooks, relay: Mai
             relay.replies = {}
             hooks.now += DAY
             await hooks.container.notifier.send_due()
-        told = repr(lines)
+        text = repr(lines)
     assert len(relay.mail) == 1
     assert {line["event"] for line in lines} >= {"webhook.disabled", "notice.error", "notice.settled"}
-    assert "example" not in told
-    assert receiver.url not in told
+    assert "example" not in text
+    assert receiver.url not in text
 
 
 async def test_a_sweep_sends_what_is_due_over_the_relay_of_the_settings(

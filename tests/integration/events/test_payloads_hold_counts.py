@@ -57,12 +57,14 @@ def judge(body: bytes) -> EventType:
     """Check that every field of an event is what it may be, and return its type."""
     assert b"canary" not in body.lower()
     assert b"@" not in body
-    told = json.loads(body)
-    assert set(told) == {"id", "type", "created_at", "data"}
-    type_ = EventType(told["type"])
+    payload = json.loads(body)
+    assert set(payload) == {"id", "type", "created_at", "data"}
+    type_ = EventType(payload["type"])
     fields = FIELDS[type_]
-    assert set(told["data"]) == set(fields)
-    wrong = {name: told["data"][name] for name, form in fields.items() if not _is(form, told["data"][name])}
+    assert set(payload["data"]) == set(fields)
+    wrong = {
+        name: payload["data"][name] for name, form in fields.items() if not _is(form, payload["data"][name])
+    }
     assert wrong == {}
     return type_
 
@@ -98,9 +100,9 @@ async def test_no_event_of_any_job_holds_an_address(
                 await service.test(account, endpoint.id, kind)
         for request in receiver.requests:
             verify(secret, request)
-        heard = [judge(request.body) for request in receiver.requests]
-        assert set(heard) == set(EventType) - {EventType.AUDIT}  # a person did nothing here
-        assert heard.count(EventType.FAILED) >= 5
+        payloads = [judge(request.body) for request in receiver.requests]
+        assert set(payloads) == set(EventType) - {EventType.AUDIT}  # a person did nothing here
+        assert payloads.count(EventType.FAILED) >= 5
         async with database.begin() as connection:
             stored = (await connection.execute(select(event.c.id, event.c.body))).all()
         assert {id_ for id_, _ in stored} == {

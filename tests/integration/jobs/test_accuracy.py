@@ -41,9 +41,9 @@ async def judged(
     return account_id, job_id
 
 
-def reported(address: str, kind: OutcomeKind, days_ago: float, said: str = "") -> Outcome:
+def reported(address: str, kind: OutcomeKind, days_ago: float, text: str = "") -> Outcome:
     at = system_clock() - days_ago * 86_400
-    return Outcome(address, kind, at, diagnose(said) if said else ACCEPTED, "file")
+    return Outcome(address, kind, at, diagnose(text) if text else ACCEPTED, "file")
 
 
 async def count(container: Container, planter: Planter) -> None:

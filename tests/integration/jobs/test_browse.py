@@ -93,8 +93,8 @@ async def test_a_job_that_runs_shows_the_rows_it_has_and_then_all(
     assert await seen(browser, account, job_id, after=7, limit=1) == ADDRESSES[8:9]
     assert await seen(browser, account, job_id, RowFilter(statuses=frozenset({Status.INVALID}))) == ["broken"]
     assert await seen(browser, account, job_id, RowFilter(domain="example.org")) == ["JOE@example.org"]
-    told = await browser.breakdown(account, job_id)
-    assert (told.rows, told.domain_count, told.providers) == (10, 4, ())
+    breakdown = await browser.breakdown(account, job_id)
+    assert (breakdown.rows, breakdown.domain_count, breakdown.providers) == (10, 4, ())
     row = await browser.row(account, job_id, 6)
     assert (row.address, row.verdict["result"], row.evidence) == ("broken", "syntax_error", {})
     with pytest.raises(MailsiftError, match="no such row"):
@@ -163,14 +163,14 @@ async def test_a_complete_job_keeps_its_breakdown_with_the_providers(
         await work_until_ended(engine, service, account, job_id)
     file = settings.home / "blobs" / JobBlobs(job_id).breakdown
     assert Breakdown.read(file.read_bytes()) == await browser.breakdown(account, job_id)
-    told = await browser.breakdown(account, job_id)
-    assert [(mix.name, mix.rows, mix.valid) for mix in told.providers] == [("google", 3, 3)]
+    breakdown = await browser.breakdown(account, job_id)
+    assert [(mix.name, mix.rows, mix.valid) for mix in breakdown.providers] == [("google", 3, 3)]
     assert await seen(browser, account, job_id, RowFilter(provider="google")) == people[:3]
     # a job of an older release has none; it is counted up at first sight, without the providers
     file.unlink()
     (settings.home / "blobs" / JobBlobs(job_id).domains).unlink()
     again = await browser.breakdown(account, job_id)
-    assert (again.reasons, again.domains, again.providers) == (told.reasons, told.domains, ())
+    assert (again.reasons, again.domains, again.providers) == (breakdown.reasons, breakdown.domains, ())
     assert file.exists()
 
 
@@ -192,9 +192,9 @@ async def test_a_small_list_is_counted_up_when_somebody_asks_with_the_providers_
     google = ["ann@gmail.com", "bob@gmail.com", "ann@gmail.com"]
     assert await seen(browser, account, job_id, RowFilter(provider="google")) == ([] if lost else google)
     assert (store / keys.breakdown).exists()
-    told = await browser.breakdown(account, job_id)
-    assert [(mix.name, mix.rows, mix.valid) for mix in told.domains[:1]] == [("gmail.com", 3, 3)]
-    assert [(mix.name, mix.rows) for mix in told.providers] == ([] if lost else [("google", 3)])
+    breakdown = await browser.breakdown(account, job_id)
+    assert [(mix.name, mix.rows, mix.valid) for mix in breakdown.domains[:1]] == [("gmail.com", 3, 3)]
+    assert [(mix.name, mix.rows) for mix in breakdown.providers] == ([] if lost else [("google", 3)])
 
 
 async def test_a_breakdown_that_cannot_be_counted_costs_nobody_the_results_and_is_counted_later(

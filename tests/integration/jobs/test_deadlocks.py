@@ -45,7 +45,7 @@ async def test_an_order_that_has_to_step_back_is_carried_out(
         await connection.execute(text("SELECT FROM job FOR UPDATE"))
     await ordered
 
-    (told,) = await planter.sql(
+    (audited,) = await planter.sql(
         "SELECT count(*) AS n FROM audit WHERE action = :action", action=f"job.{verb}"
     )
-    assert told["n"] == 1
+    assert audited["n"] == 1

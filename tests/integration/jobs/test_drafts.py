@@ -242,15 +242,15 @@ async def test_who_starts_a_list_while_it_is_discarded_hears_that_it_is_gone(
     drafts: Drafts, service: JobService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account, draft = await taken(drafts, service)
-    heard, delete_prefix = [], Blobs.delete_prefix
+    refusals, delete_prefix = [], Blobs.delete_prefix
 
     async def start_meanwhile(self: Blobs, prefix: str) -> None:
-        heard.append(await code_of(drafts.start(account, draft.id, FAST)))
+        refusals.append(await code_of(drafts.start(account, draft.id, FAST)))
         await delete_prefix(self, prefix)
 
     monkeypatch.setattr(Blobs, "delete_prefix", start_meanwhile)
     await drafts.discard(account, draft.id)
-    assert heard == ["draft_not_found"]
+    assert refusals == ["draft_not_found"]
     assert (await service.page(account, limit=20)).jobs == []
 
 

@@ -495,9 +495,9 @@ async def test_nothing_of_a_small_list_is_read_back_from_the_store_and_its_resul
     store = settings.home / "blobs"
     assert pl.read_parquet(store / keys.results)["c1"].to_list() == ["Ann", "Bob", "Cid"]
     assert not (store / keys.breakdown).exists()
-    told = await service.browser.breakdown(account, job)
-    assert {(one.result, one.rows) for one in told.reasons} == {("passed", 2), ("syntax_error", 1)}
-    assert [(one.name, one.rows) for one in told.domains] == [("example.com", 2)]
+    breakdown = await service.browser.breakdown(account, job)
+    assert {(one.result, one.rows) for one in breakdown.reasons} == {("passed", 2), ("syntax_error", 1)}
+    assert [(one.name, one.rows) for one in breakdown.domains] == [("example.com", 2)]
     assert (store / keys.breakdown).exists(), "counted once"
     assert await domains_of(open_blobs(settings), job) == store / keys.domains
 

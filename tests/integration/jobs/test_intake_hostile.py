@@ -60,18 +60,18 @@ async def test_bad_input_ends_with_its_code_and_leaves_the_parent_alone(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("zone", "told"), [("Turkey", "Turkey"), ("+05:30", "UTC"), ("Nowhere/Atall", "UTC")]
+    ("zone", "expected"), [("Turkey", "Turkey"), ("+05:30", "UTC"), ("Nowhere/Atall", "UTC")]
 )
 async def test_a_moment_in_a_zone_that_nobody_knows_is_told_in_utc(
-    tmp_path: Path, zone: str, told: str
+    tmp_path: Path, zone: str, expected: str
 ) -> None:
     taken = await intake(tmp_path, in_zone(zone))
     assert isinstance(taken, Intake)
     frame = pl.read_parquet(tmp_path / "work" / "rows.parquet").drop(ADDRESS_N, ADDRESS)
     _, at, nested = frame.row(0)
-    moment = datetime(2024, 1, 1, tzinfo=UTC)
-    assert (at, nested["of"]) == (moment, [moment])
-    assert [at.tzinfo.key, nested["of"][0].tzinfo.key] == [told, told]
+    aware = datetime(2024, 1, 1, tzinfo=UTC)
+    assert (at, nested["of"]) == (aware, [aware])
+    assert [at.tzinfo.key, nested["of"][0].tzinfo.key] == [expected, expected]
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ class World:
         )
 
     async def ask(self, name: str) -> DnsAnswer:
-        said = self.entries.get(name)
-        return DnsAnswer(DnsOutcome.FOUND, addresses=(said,)) if said else DnsAnswer(DnsOutcome.NO_NAME)
+        entry = self.entries.get(name)
+        return DnsAnswer(DnsOutcome.FOUND, addresses=(entry,)) if entry else DnsAnswer(DnsOutcome.NO_NAME)
 
     async def is_trusted(self) -> bool:
         return self.trusted

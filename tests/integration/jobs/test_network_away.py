@@ -99,8 +99,8 @@ async def test_what_vanishes_in_the_middle_costs_time_and_no_verdict(
             async def says_for_what() -> bool:
                 view = await go_on()
                 waits = {wait.reason for wait in view.waiting}
-                if said := {code for reason, code in OUTAGES.items() if reason in waits}:
-                    assert view.warning in said
+                if codes := {code for reason, code in OUTAGES.items() if reason in waits}:
+                    assert view.warning in codes
                     assert view.time_left is None or view.time_left.seconds is None
                 assert waits <= {"our_network", "resolver", "slow"} | ({"deferred"} if just_looked else set())
                 return ("resolver" if dns else "our_network") in waits

@@ -29,13 +29,13 @@ async def cross(
     container: Container,
     planter: Planter,
     add: Callable[[Connection, int], Awaitable[int]],
-    told: Awaitable[ImportCounts],
+    transaction: Awaitable[ImportCounts],
 ) -> ImportCounts:
     """Store the second row, let somebody store both, and then the first: he has to give way and try again."""
     async with container.database.begin() as connection:
         await connection.execute(text("SET LOCAL deadlock_timeout = '10min'"))  # the other one finds it out
         await add(connection, 1)
-        other = asyncio.ensure_future(told)
+        other = asyncio.ensure_future(transaction)
         waits = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         while not await planter.sql(waits) and not other.done():  # noqa: ASYNC110 - a lock sets no event
             await asyncio.sleep(0.01)
@@ -47,8 +47,8 @@ async def test_outcomes_that_two_tell_in_another_order_are_stored_once(
     container: Container, planter: Planter
 ) -> None:
     account = UUID(str(await container.jobs.account("ann")))
-    told = [Outcome(name, OutcomeKind.DELIVERED, system_clock() - 60, ACCEPTED, "file") for name in NAMES]
-    await container.outcomes.record(account, told)
+    reported = [Outcome(name, OutcomeKind.DELIVERED, system_clock() - 60, ACCEPTED, "file") for name in NAMES]
+    await container.outcomes.record(account, reported)
     digest = await container.outcomes.digester(account)
     async with container.database.begin() as connection:
         rows = await outcomes.of_addresses(connection, account, [digest(name) for name in NAMES])
@@ -58,7 +58,7 @@ async def test_outcomes_that_two_tell_in_another_order_are_stored_once(
     async def add(connection: Connection, place: int) -> int:
         return await outcomes.add_outcomes(connection, account, [by_address[digest(NAMES[place])]])
 
-    found = await cross(container, planter, add, container.outcomes.record(account, told))
+    found = await cross(container, planter, add, container.outcomes.record(account, reported))
     assert found == ImportCounts(repeated=2)
 
 
@@ -84,8 +84,8 @@ async def test_suppressions_that_two_tell_in_another_order_are_stored_once(
     container: Container, planter: Planter
 ) -> None:
     account = UUID(str(await container.jobs.account("ann")))
-    told = [Suppression(name, SuppressionReason.MANUAL) for name in NAMES]
-    await container.suppressions.add(account, told)
+    suppressions = [Suppression(name, SuppressionReason.MANUAL) for name in NAMES]
+    await container.suppressions.add(account, suppressions)
     digest = await container.outcomes.digester(account)
     async with container.database.begin() as connection:
         rows = {row.address: row for row in await outcomes.page_of_suppressions(connection, account, limit=2)}
@@ -94,7 +94,7 @@ async def test_suppressions_that_two_tell_in_another_order_are_stored_once(
     async def add(connection: Connection, place: int) -> int:
         return await outcomes.add_suppressions(connection, account, [rows[digest(NAMES[place])]])
 
-    found = await cross(container, planter, add, container.suppressions.add(account, told))
+    found = await cross(container, planter, add, container.suppressions.add(account, suppressions))
     assert found == ImportCounts(repeated=2)
 
 
@@ -103,8 +103,8 @@ async def test_a_suppression_that_is_told_twice_is_there_for_the_stronger_reason
 ) -> None:
     account = UUID(str(await container.jobs.account("ann")))
     reasons = (SuppressionReason.BOUNCED, SuppressionReason.COMPLAINED, SuppressionReason.MANUAL)
-    told = [Suppression(NAMES[0], reason) for reason in reasons]
-    assert await container.suppressions.add(account, told) == ImportCounts(taken=1, repeated=2)
+    suppressions = [Suppression(NAMES[0], reason) for reason in reasons]
+    assert await container.suppressions.add(account, suppressions) == ImportCounts(taken=1, repeated=2)
     (kept,) = (await container.suppressions.page(account, limit=2)).suppressions
     assert kept.reason is SuppressionReason.COMPLAINED
 
@@ -123,7 +123,7 @@ async def test_a_file_has_one_rule_for_an_address_with_two_reasons_however_far_a
         "x,bounced",
     ]
     (path := tmp_path / "list.csv").write_text("\n".join(["email,reason", *rows]))
-    told = await container.suppressions.import_file(account, path)
-    assert told == ImportCounts(taken=1_502, repeated=2, malformed=1)
+    counts = await container.suppressions.import_file(account, path)
+    assert counts == ImportCounts(taken=1_502, repeated=2, malformed=1)
     kept = await container.suppressions.page(account, limit=9, reason="complained")
     assert {one.email for one in kept.suppressions} == {"ann@example.com", "bob@example.com"}

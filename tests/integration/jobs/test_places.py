@@ -319,7 +319,7 @@ async def test_a_database_that_lets_us_not_in_is_told_from_one_that_is_away(
 
 
 @pytest.mark.parametrize(
-    ("state", "said", "code"),
+    ("state", "message", "code"),
     [
         ("28P01", "la autentificación password falló para el usuario «yo»", "place_refused"),
         ("28000", "нет записи в pg_hba.conf для компьютера", "place_refused"),
@@ -330,9 +330,9 @@ async def test_a_database_that_lets_us_not_in_is_told_from_one_that_is_away(
     ],
 )
 async def test_a_database_that_lets_us_not_in_is_understood_in_every_language(
-    state: str, said: str, code: str
+    state: str, message: str, code: str
 ) -> None:
-    fields = {"S": "FATAL", "V": "FATAL", "C": state, "M": said}
+    fields = {"S": "FATAL", "V": "FATAL", "C": state, "M": message}
     body = b"".join(f"{kind}{value}\0".encode() for kind, value in fields.items()) + b"\0"
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -94,9 +94,9 @@ async def test_a_subscription_is_confirmed_for_our_topic_and_its_notifications_a
                 ],
             },
         }
-        told = posted(Message=json.dumps(bounce))
-        assert await service.receive(row.id, told) == ImportCounts(taken=1)
-        assert await service.receive(row.id, told) == ImportCounts(repeated=1)
+        notification = posted(Message=json.dumps(bounce))
+        assert await service.receive(row.id, notification) == ImportCounts(taken=1)
+        assert await service.receive(row.id, notification) == ImportCounts(repeated=1)
         assert fetched == [CERTIFICATE, CONFIRM]
         (seen,) = await service.list(account)
         assert (seen.taken, seen.refused) == (1, 1)
@@ -117,10 +117,10 @@ async def test_posts_to_receivers_that_do_not_exist_share_their_look_ups(
         account = await container.jobs.account("alice")
         row, _ = await service.create(account, SenderKind.BREVO)
         strangers = [service.receive(uuid4(), ReceivedPost({}, b"{}")) for _ in range(300)]
-        told = await asyncio.gather(
+        answers = await asyncio.gather(
             *strangers, service.receive(row.id, ReceivedPost({}, b"{}")), return_exceptions=True
         )
-        codes = [error.code for error in told if isinstance(error, MailsiftError)]
+        codes = [error.code for error in answers if isinstance(error, MailsiftError)]
         assert codes == ["receiver_not_found"] * 300 + ["receiver_refused"]
         assert sum(asked) == 301
         assert len(asked) <= 4
@@ -143,23 +143,23 @@ async def test_others_are_answered_while_a_large_batch_is_read(
     monkeypatch.setattr(receiving, "read_webhook", read)
     async with amazon(tmp_path, database_url, redis_url) as (container, service, _):
         row, password = await service.create(await container.jobs.account("alice"), SenderKind.BREVO)
-        told, _ = await asyncio.gather(service.receive(row.id, _delivered(password)), other())
-    assert told == ImportCounts(taken=1)
+        counts, _ = await asyncio.gather(service.receive(row.id, _delivered(password)), other())
+    assert counts == ImportCounts(taken=1)
 
 
 def _delivered(password: str) -> ReceivedPost:
-    told = {"event": "delivered", "email": "ann@example.com", "ts": 1_793_000_000}
-    return ReceivedPost({"authorization": f"Bearer {password}"}, json.dumps(told).encode())
+    event = {"event": "delivered", "email": "ann@example.com", "ts": 1_793_000_000}
+    return ReceivedPost({"authorization": f"Bearer {password}"}, json.dumps(event).encode())
 
 
 def _of_mailgun(key: str, token: str) -> ReceivedPost:
     stamp = str(int(system_clock()))
     signature = hmac.new(key.encode(), f"{stamp}{token}".encode(), hashlib.sha256).hexdigest()
-    told = {
+    event = {
         "signature": {"timestamp": stamp, "token": token, "signature": signature},
         "event-data": {"event": "delivered", "timestamp": 1_793_000_000, "recipient": "ann@example.com"},
     }
-    return ReceivedPost({}, json.dumps(told).encode())
+    return ReceivedPost({}, json.dumps(event).encode())
 
 
 async def test_one_post_that_comes_many_times_at_once_counts_once(
@@ -168,8 +168,8 @@ async def test_one_post_that_comes_many_times_at_once_counts_once(
     async with amazon(tmp_path, database_url, redis_url) as (container, service, _):
         row, _ = await service.create(await container.jobs.account("alice"), SenderKind.MAILGUN, key="k")
         same = _of_mailgun("k", "t")
-        told = await asyncio.gather(*(service.receive(row.id, same) for _ in range(8)))
-    assert (sum(one.taken for one in told), sum(one.repeated for one in told)) == (1, 7)
+        answers = await asyncio.gather(*(service.receive(row.id, same) for _ in range(8)))
+    assert (sum(one.taken for one in answers), sum(one.repeated for one in answers)) == (1, 7)
 
 
 async def test_a_receiver_and_an_account_that_are_deleted_while_something_is_posted_are_no_error_of_ours(
@@ -199,10 +199,10 @@ async def test_what_comes_while_its_account_is_deleted_goes_with_it(
     tmp_path: Path, database_url: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with amazon(tmp_path, database_url, redis_url) as (container, _, _):
-        told = Outcome("ann@example.com", OutcomeKind.DELIVERED, 1_793_000_000, ACCEPTED, "file")
+        outcome = Outcome("ann@example.com", OutcomeKind.DELIVERED, 1_793_000_000, ACCEPTED, "file")
         unwanted = Suppression("ann@example.com", SuppressionReason.MANUAL, "api", 1_793_000_000)
         stores: Sequence[tuple[str, Callable[[UUID], Awaitable[ImportCounts]]]] = (
-            ("add_outcomes", lambda of: container.outcomes.record(of, [told])),
+            ("add_outcomes", lambda of: container.outcomes.record(of, [outcome])),
             ("add_suppressions", lambda of: container.suppressions.add(of, [unwanted])),
         )
         for name, store in stores:

@@ -21,8 +21,8 @@ from pathlib import Path
 from mailsift.jobs.results import breakdown, browse, export, parts
 
 def peak():
-    told = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
-    return int(told[1]) // 1024
+    status = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
+    return int(status[1]) // 1024
 
 def work(results):
     if sys.argv[1] == "retry":

@@ -157,7 +157,7 @@ async def test_a_run_that_completes_begins_the_count_anew_and_a_cancelled_one_do
     spec = replace(HOURLY, pause_after_failures=2)
     account, _, view = await scheduling.start(spec)
     ends = ["fail", "complete", "fail", "cancel", "fail"]
-    told = []
+    failures = []
     for n, end in enumerate(ends):
         scheduling.now = NOON + n * HOUR
         assert await scheduling.runs.run_due() == 1
@@ -166,8 +166,8 @@ async def test_a_run_that_completes_begins_the_count_anew_and_a_cancelled_one_do
             end, lambda job: scheduling.jobs.cancel(account, job)
         )(job)
         after = await scheduling.service.get(account, view.id)
-        told.append((after.failures, after.enabled))
-    assert told == [(1, True), (0, True), (1, True), (1, True), (2, False)]
+        failures.append((after.failures, after.enabled))
+    assert failures == [(1, True), (0, True), (1, True), (1, True), (2, False)]
 
 
 async def test_with_zero_a_schedule_never_pauses_itself(scheduling: Scheduling) -> None:

@@ -26,7 +26,7 @@ from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended
 
 @asynccontextmanager
 async def deaf_to_commits(
-    database_url: str, *, times: int = 1, said: bytes = b"INSERT INTO job "
+    database_url: str, *, times: int = 1, sent: bytes = b"INSERT INTO job "
 ) -> AsyncIterator[str]:
     """Give an address of the database behind a relay that hangs up once.
 
@@ -43,7 +43,7 @@ async def deaf_to_commits(
 
         async def pass_answers() -> None:
             while data := await answers.read(65_536):
-                if left[0] and asked.count(said) == times and b"COMMIT" in asked:
+                if left[0] and asked.count(sent) == times and b"COMMIT" in asked:
                     left[0] = 0
                     break
                 writer.write(data)
@@ -140,7 +140,7 @@ async def test_verdicts_whose_commit_nobody_heard_of_count_once_and_their_list_i
 ) -> None:
     account, job = await planter.plant(["ann@example.com", "nobody"], small=small)
     async with (
-        deaf_to_commits(database_url, said=b"UPDATE chunk SET state = 'done'") as url,
+        deaf_to_commits(database_url, sent=b"UPDATE chunk SET state = 'done'") as url,
         engine_on(make_settings(database_url=url, lease_seconds=60.0)) as engine,
     ):
         view = await work_until_ended(engine, service, account, job, within=30)

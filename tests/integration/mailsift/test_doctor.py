@@ -86,7 +86,7 @@ async def test_the_address_that_the_world_sees_is_examined(settings: Settings) -
 
 
 @pytest.mark.parametrize(
-    ("routes", "said"),
+    ("routes", "expected"),
     [
         ([("::1", socket.AF_INET6)], "::1: no reverse name"),
         ([], "No route leads out of this machine."),
@@ -94,11 +94,11 @@ async def test_the_address_that_the_world_sees_is_examined(settings: Settings) -
     ids=["IPv6 only", "no network"],
 )
 async def test_a_machine_without_ipv4_is_examined_too(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, routes: list[tuple[str, int]], said: str
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, routes: list[tuple[str, int]], expected: str
 ) -> None:
     monkeypatch.setattr(config, "ROUTES", routes)
     found = await findings(settings.model_copy(update={"mail_from": "probe@ordinary.sandbox.test"}), "")
-    assert found["reverse name"].detail.startswith(said)
+    assert found["reverse name"].detail.startswith(expected)
     assert found["sender"].health is Health.WARNING
 
 

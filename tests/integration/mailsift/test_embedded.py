@@ -278,9 +278,9 @@ def test_valkey_is_told_what_to_do_in_a_home_that_looks_like_a_pattern(short_tmp
     (short_tmp / "everyone's").mkdir(exist_ok=True)
     home = short_tmp / name
     with EmbeddedServers(home, postgres=False) as servers, client(servers) as valkey:
-        told = valkey.config_get("port", "dir")
+        settings = valkey.config_get("port", "dir")
         sockets = Path(servers.redis_url.removeprefix("unix://")).parent
-    assert told == {"port": "0", "dir": str(home / "valkey")}
+    assert settings == {"port": "0", "dir": str(home / "valkey")}
     shutil.rmtree(sockets)
 
 

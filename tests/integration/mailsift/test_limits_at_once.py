@@ -53,5 +53,5 @@ async def test_as_many_as_ask_at_once_get_no_more_than_there_may_be(
         made = await asyncio.gather(
             *(make(container, account, n) for n in range(most + 20)), return_exceptions=True
         )
-    told = Counter(getattr(one, "code", "made") for one in made)
-    assert told == {"made": most, code: 20}
+    codes = Counter(getattr(one, "code", "made") for one in made)
+    assert codes == {"made": most, code: 20}

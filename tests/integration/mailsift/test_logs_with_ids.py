@@ -35,8 +35,8 @@ def settings(make_settings: Callable[..., Settings]) -> Settings:
 
 def lines(log: Path) -> list[Line]:
     """Read a log: from its first line on, after a welcome perhaps, nothing in it but JSON."""
-    told = dropwhile(lambda line: not line.startswith("{"), log.read_text().splitlines())
-    return [json.loads(line) for line in told]
+    logged = dropwhile(lambda line: not line.startswith("{"), log.read_text().splitlines())
+    return [json.loads(line) for line in logged]
 
 
 async def test_the_log_of_an_api_and_a_worker_tells_whom_each_line_is_about_and_no_secret(
@@ -104,8 +104,8 @@ async def _job(client: httpx.AsyncClient) -> str:
     job = str(made.json()["data"]["job_id"])
 
     async def over() -> bool:
-        shown = await client.get(f"/v1/bulk/jobs/{job}", params={"wait": 20})
-        return bool(shown.json()["data"]["status"] == "completed")
+        answer = await client.get(f"/v1/bulk/jobs/{job}", params={"wait": 20})
+        return bool(answer.json()["data"]["status"] == "completed")
 
     await until(over, within=60)
     return job
@@ -121,12 +121,12 @@ async def test_a_chunk_that_fails_tells_which_it_was(
         error = ValueError(bad)
         async with engine_on(settings, Poisoned(address=bad, error=error)) as engine:
             await engine.drain()
-        told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    failed = [line for line in told if line["event"] == "chunk.error"]
+        logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    failed = [line for line in logged if line["event"] == "chunk.error"]
     assert {(line["job"], line["chunk"], line["error"]) for line in failed} == {
         (str(job_id), 1, "builtins.ValueError")
     }
-    done = [line for line in told if line["event"] == "chunk.done"]
+    done = [line for line in logged if line["event"] == "chunk.done"]
     assert {(line["job"], line["chunk"]) for line in done} == {(str(job_id), 0), (str(job_id), 2)}
     assert len({line["lease"] for line in done + failed}) == len(done + failed)
-    assert bad not in json.dumps(told)
+    assert bad not in json.dumps(logged)

@@ -85,8 +85,8 @@ async def _played(settings: Settings, folder: Path) -> Scene:
 
 async def _is_at_rest(ports: list[int]) -> bool:
     """Say whether everything is over, for the gauges too, which are read anew every five seconds."""
-    shown = await scraped(*ports)
-    busy = sum(shown.value(f"mailsift_{name}") for name in ("jobs", "worker_inflight", "outbox_pending"))
+    samples = await scraped(*ports)
+    busy = sum(samples.value(f"mailsift_{name}") for name in ("jobs", "worker_inflight", "outbox_pending"))
     return not busy
 
 
@@ -108,8 +108,8 @@ async def _work(client: httpx.AsyncClient, source: Path, world: SandboxWorld) ->
     path = f"/v1/bulk/jobs/{made.json()['data']['job_id']}"
 
     async def over() -> bool:
-        shown = (await client.get(path, params={"wait": 20})).json()["data"]
-        return bool(shown["status"] == "completed")
+        job_shape = (await client.get(path, params={"wait": 20})).json()["data"]
+        return bool(job_shape["status"] == "completed")
 
     await until(over, within=120)
     await client.post("/v1/email/single-validate", json={"email": "a@example.com", "mode": "fast"})
@@ -135,23 +135,27 @@ def test_everything_that_is_shown_is_documented(scene: Scene) -> None:
 
 
 def test_the_numbers_are_those_of_the_job(scene: Scene) -> None:
-    shown = scene.first
-    assert shown.value("mailsift_addresses_total") == scene.addresses + 1  # and the single one
-    assert shown.value("mailsift_jobs_ended_total", state="completed") == 1
-    assert shown.value("mailsift_step_attempts_total", outcome="done") == 2
-    done = shown.value("mailsift_chunk_attempts_total", outcome="done")
-    assert done == shown.value("mailsift_chunk_claim_seconds_count") > 1
-    assert shown.value("mailsift_chunk_attempts_total") == done
-    assert shown.value("mailsift_webhook_attempts_total", outcome="delivered") == 1
-    assert shown.value("mailsift_smtp_reply_total", **{"class": "accepted"}) > 100
-    assert shown.value("mailsift_throttle_granted_total") == shown.value("mailsift_smtp_sessions_total") > 10
-    assert shown.value("mailsift_throttle_recipients_total") > 100
-    assert shown.value("mailsift_api_requests_total", route="/v1/bulk/jobs", method="POST", status="202") == 1
-    assert shown.value("mailsift_api_requests_total", route=OTHER, status="404") == 1
-    assert shown.value("mailsift_worker_up") == 1
-    assert shown.value("mailsift_worker_slots", kind="all") == 6
-    assert shown.value("mailsift_worker_memory_bytes") > 50 * 2**20
-    assert shown.value("mailsift_gauges_up") == 2
+    samples = scene.first
+    assert samples.value("mailsift_addresses_total") == scene.addresses + 1  # and the single one
+    assert samples.value("mailsift_jobs_ended_total", state="completed") == 1
+    assert samples.value("mailsift_step_attempts_total", outcome="done") == 2
+    done = samples.value("mailsift_chunk_attempts_total", outcome="done")
+    assert done == samples.value("mailsift_chunk_claim_seconds_count") > 1
+    assert samples.value("mailsift_chunk_attempts_total") == done
+    assert samples.value("mailsift_webhook_attempts_total", outcome="delivered") == 1
+    assert samples.value("mailsift_smtp_reply_total", **{"class": "accepted"}) > 100
+    assert (
+        samples.value("mailsift_throttle_granted_total") == samples.value("mailsift_smtp_sessions_total") > 10
+    )
+    assert samples.value("mailsift_throttle_recipients_total") > 100
+    assert (
+        samples.value("mailsift_api_requests_total", route="/v1/bulk/jobs", method="POST", status="202") == 1
+    )
+    assert samples.value("mailsift_api_requests_total", route=OTHER, status="404") == 1
+    assert samples.value("mailsift_worker_up") == 1
+    assert samples.value("mailsift_worker_slots", kind="all") == 6
+    assert samples.value("mailsift_worker_memory_bytes") > 50 * 2**20
+    assert samples.value("mailsift_gauges_up") == 2
 
 
 def test_an_installation_at_rest_has_nothing_open_and_no_drift(scene: Scene) -> None:

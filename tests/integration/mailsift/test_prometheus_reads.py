@@ -98,9 +98,9 @@ async def _ask(client: httpx.AsyncClient, query: str) -> list[Any]:
         return []
     if answer.status_code == 503:
         return []
-    told = answer.json()
-    assert told["status"] == "success", (query, told)
-    return list(told["data"]["result"])
+    body = answer.json()
+    assert body["status"] == "success", (query, body)
+    return list(body["data"]["result"])
 
 
 async def _evaluated(client: httpx.AsyncClient) -> list[dict[str, Any]]:

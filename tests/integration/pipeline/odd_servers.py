@@ -139,8 +139,8 @@ class _Conversation:
         rest = b""
         while data := await self.reader.read(65536):
             *lines, rest = (rest + data).split(b"\n")
-            heard = [line.rstrip(b"\r").decode("utf-8", "replace") for line in lines]
-            if not await self.say(self.answer_all(heard)):
+            commands = [line.rstrip(b"\r").decode("utf-8", "replace") for line in lines]
+            if not await self.say(self.answer_all(commands)):
                 return
 
     async def say(self, replies: Sequence[str]) -> bool:
@@ -156,8 +156,8 @@ class _Conversation:
         return not is_over
 
     def answer_all(self, lines: Sequence[str]) -> list[str]:
-        heard = lines[: (len(lines) + 1) // 2] if self.traits.half else lines
-        replies = [(line, self.answer(line)) for line in heard]
+        answered = lines[: (len(lines) + 1) // 2] if self.traits.half else lines
+        replies = [(line, self.answer(line)) for line in answered]
         return [reply for _, reply in (_swapped(replies) if self.traits.swaps else replies)]
 
     def answer(self, line: str) -> str:
@@ -169,8 +169,12 @@ class _Conversation:
             case "RCPT":
                 return self.answer_rcpt(line[9:-1])
             case verb:
-                said = {"RSET": self.traits.rset, "QUIT": self.traits.quit, "STARTTLS": self.traits.starttls}
-                return said.get(verb) or {"RSET": "250 2.0.0 Ok", "HELO": "250 odd"}.get(verb, "500 What?")
+                replies = {
+                    "RSET": self.traits.rset,
+                    "QUIT": self.traits.quit,
+                    "STARTTLS": self.traits.starttls,
+                }
+                return replies.get(verb) or {"RSET": "250 2.0.0 Ok", "HELO": "250 odd"}.get(verb, "500 What?")
 
     def answer_ehlo(self) -> str:
         if self.traits.ehlo and self.is_odd:

@@ -529,8 +529,8 @@ def passing_on(zone: Zone, name_server: str) -> Lie:
     }
 
     def say(name: str, kind: str, truth: Says, _n: int) -> Says:
-        said = {**servers.get(name, {}), **zone.get(name, {})}
-        return said.get(kind, truth)
+        records = {**servers.get(name, {}), **zone.get(name, {})}
+        return records.get(kind, truth)
 
     return say
 

@@ -148,13 +148,13 @@ async def validate_alone(setup: SetUp, port: int, address: str) -> dict[str, Any
 
 def check(setup: SetUp, address: str, verdict: Mapping[str, Any]) -> None:
     """Hold a verdict against what the servers meant to say."""
-    said = setup.answers_about(canonical_of(address))
+    answers = setup.answers_about(canonical_of(address))
     if verdict["status"] == "invalid":
-        assert address not in setup.existing or "lie" in said, (setup, address, verdict)
-        assert said & {"missing", "lie", "all"}, (setup, address, verdict)
+        assert address not in setup.existing or "lie" in answers, (setup, address, verdict)
+        assert answers & {"missing", "lie", "all"}, (setup, address, verdict)
     if verdict["status"] == "valid":
         assert address in setup.existing, (setup, address, verdict)
-        assert "accept" in said, (setup, address, verdict)
+        assert "accept" in answers, (setup, address, verdict)
 
 
 async def hold(setup: SetUp, kinds: Counter[str]) -> None:

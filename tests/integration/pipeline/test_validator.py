@@ -149,10 +149,10 @@ async def test_what_waits_knows_its_lane_its_delay_and_how_often_a_server_said_l
     async with stage(zone=SILENT) as seen:
         first = (await seen.validate(request, GIVEN)).waiting
         assert first.columns == [*WAITING, "throttle_key", "reason", "delay"]
-        told = {GIVEN[row["n"]]: row for row in first.iter_rows(named=True)}
-        assert (told["grey@a.test"]["throttle_key"], told["grey@a.test"]["delay"]) == ("stub.test", 600.0)
-        assert (told["later@a.test"]["delay"], told["later@a.test"]["tries"]) == (60.0, 1)
-        assert told["ann@slow.test"]["tries"] == 0
+        rows = {GIVEN[row["n"]]: row for row in first.iter_rows(named=True)}
+        assert (rows["grey@a.test"]["throttle_key"], rows["grey@a.test"]["delay"]) == ("stub.test", 600.0)
+        assert (rows["later@a.test"]["delay"], rows["later@a.test"]["tries"]) == (60.0, 1)
+        assert rows["ann@slow.test"]["tries"] == 0
         second = await seen.validator.validate(first.select(*WAITING), request)
         assert by_address(second.waiting, "tries")["later@a.test"] == 2
         third = await seen.validator.validate(second.waiting.select(*WAITING), request)

@@ -35,15 +35,15 @@ async def test_every_destiny_is_seen_by_who_sends(sandbox: Sandbox) -> None:
     ]
     campaign = await sender.send([*(one for some in by_destiny.values() for one in some), *wrong])
 
-    said: dict[str, list[str]] = {}
+    replies: dict[str, list[str]] = {}
     for event in campaign.events:
-        said.setdefault(event["email"], []).append(event["event"])
+        replies.setdefault(event["email"], []).append(event["event"])
     for what, addresses in by_destiny.items():
         expected = ["deferred", "delivered"] if what is Destiny.SECOND_TRY else ["delivered"]
-        assert [said[one] for one in addresses] == [expected] * 2, what
-    assert said["nobody@gmail.com"] == said["known@nxdomain.sandbox.test"] == ["bounced"]
-    assert said["known@refused.sandbox.test"] == ["deferred", "deferred", "bounced"]
-    assert said[f"nobody@{ACCEPTS_ALL}"] == ["delivered"]
+        assert [replies[one] for one in addresses] == [expected] * 2, what
+    assert replies["nobody@gmail.com"] == replies["known@nxdomain.sandbox.test"] == ["bounced"]
+    assert replies["known@refused.sandbox.test"] == ["deferred", "deferred", "bounced"]
+    assert replies[f"nobody@{ACCEPTS_ALL}"] == ["delivered"]
 
     await sender.send([(far := next(one for one in _unicode() if _returns(sandbox, one)))])
     last = sandbox.deliveries.collect()

@@ -71,7 +71,7 @@ def catalog(url: str) -> Catalog:
             (table, name): Column(*rest) for table, name, *rest in connection.execute(_COLUMNS).fetchall()
         }
         rules = {
-            (table, told): frozenset(names) for table, told, names in connection.execute(_RULES).fetchall()
+            (table, rule): frozenset(names) for table, rule, names in connection.execute(_RULES).fetchall()
         }
     return Catalog(columns, rules)
 
@@ -95,9 +95,9 @@ def faults(before: Catalog, after: Catalog) -> list[str]:
             found.append(f"{where} has lost its default")
     known = {table: {name for of, name in before.columns if of == table} for table in tables}
     found += [
-        f"{table} has a new rule: {told}"
-        for (table, told), names in after.rules.items()
-        if table in tables and (table, told) not in before.rules and names <= known[table]
+        f"{table} has a new rule: {rule}"
+        for (table, rule), names in after.rules.items()
+        if table in tables and (table, rule) not in before.rules and names <= known[table]
     ]
     return found
 
@@ -140,8 +140,8 @@ def test_what_would_break_the_release_before_is_seen(database_url: str, statemen
     before = catalog(database_url)
     with psycopg.connect(database_url.replace("+psycopg", "")) as connection:
         connection.execute(statement)
-    told = faults(before, catalog(database_url))
-    assert [one for one in told if one.startswith(fault)]
+    found = faults(before, catalog(database_url))
+    assert [one for one in found if one.startswith(fault)]
 
 
 def test_a_database_of_a_later_release_is_served_and_left_as_it_is(database_url: str, tmp_path: Path) -> None:

@@ -73,11 +73,11 @@ async def test_without_redis_it_is_an_empty_cache_until_redis_is_back(
         entry = CacheEntry("secret.example", b"x", 60)
         await cache.put(FactKind.DOMAIN, [entry])
         redis_server.kill()
-        with TestCase().assertLogs(level=logging.WARNING) as told:
+        with TestCase().assertLogs(level=logging.WARNING) as logs:
             for _ in range(3):
                 assert await cache.get(FactKind.DOMAIN, ["secret.example"]) == {}
                 await cache.put(FactKind.DOMAIN, [entry])
-        assert [record.getMessage() for record in told.records] == [
+        assert [record.getMessage() for record in logs.records] == [
             "The fact cache works without Redis: ConnectionError"
         ]
         redis_server.start(emptied=True)

@@ -40,8 +40,8 @@ async def test_each_gets_the_ruling_of_its_own_zone_holder_and_mark(redis: Redis
         (small, "alice", ""),
     ]
     rulings = await asyncio.gather(*(limit.take(zone, holder, mark=mark) for zone, holder, mark in asked))
-    told = [(one.remaining, one.marked, one.allowed) for one in rulings if one is not None]
-    assert told == [(2, False, True), (2, True, True), (99, False, True), (1, False, True)]
+    seen = [(one.remaining, one.marked, one.allowed) for one in rulings if one is not None]
+    assert seen == [(2, False, True), (2, True, True), (99, False, True), (1, False, True)]
     spent = await limit.take(small, "alice", units=2)
     assert spent is not None
     assert (spent.allowed, spent.remaining) == (False, 1)

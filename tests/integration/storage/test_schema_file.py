@@ -98,16 +98,16 @@ def _with_habit(url: str, habit: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("habit", "said"),
+    ("habit", "expected"),
     [
         ("role=pg_monitor", "permission denied for schema public"),  # one that owns nothing here
         ("default_transaction_read_only=on", "in a read-only transaction"),
     ],
 )
 def test_a_database_that_takes_no_tables_says_why_in_one_sentence(
-    empty_database_url: str, habit: str, said: str
+    empty_database_url: str, habit: str, expected: str
 ) -> None:
-    with pytest.raises(MailsiftError, match=said) as refused:
+    with pytest.raises(MailsiftError, match=expected) as refused:
         migrate(_with_habit(empty_database_url, habit))
     assert (refused.value.code, refused.value.message.count("\n")) == ("database_refused", 0)
     assert revision(empty_database_url) == ""

@@ -282,8 +282,8 @@ async def test_what_stands_behind_others_at_an_endpoint_that_is_served_is_not_la
 
 async def test_a_look_may_not_take_for_ever(place: Place) -> None:
     await stats.limit_time(place.connection, timedelta(milliseconds=50).total_seconds())
-    shown = await place.connection.execute(text("SHOW statement_timeout"))
-    assert shown.scalar_one() == "50ms"
+    timeout = await place.connection.execute(text("SHOW statement_timeout"))
+    assert timeout.scalar_one() == "50ms"
 
 
 @pytest.mark.parametrize(

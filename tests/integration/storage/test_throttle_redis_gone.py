@@ -98,7 +98,7 @@ async def test_a_rate_reply_is_heeded_without_redis_too(
 async def test_redis_is_used_again_when_it_answers_again(
     redis_server: RedisServer, throttle: RedisThrottle, moved: Time
 ) -> None:
-    with TestCase().assertLogs(level=logging.WARNING) as told:
+    with TestCase().assertLogs(level=logging.WARNING) as logs:
         assert not is_local(await one(throttle))
         redis_server.kill()
         local = await one(throttle)
@@ -112,7 +112,7 @@ async def test_redis_is_used_again_when_it_answers_again(
         await throttle.report(
             [Report(ASK, local.lease, SessionOutcome.CLEAN), Report(ASK, back.lease, SessionOutcome.CLEAN)]
         )
-    assert [record.getMessage() for record in told.records] == [
+    assert [record.getMessage() for record in logs.records] == [
         "The throttle works without Redis: ConnectionError",
         "The throttle has Redis again",
     ]

@@ -76,8 +76,8 @@ def test_what_is_no_origin_gets_no_key(origin: str) -> None:
 def test_an_origin_is_written_as_browsers_send_it() -> None:
     typed = ["https://WWW.Example.com:443/", "https://www.example.com", "http://localhost:8000"]
     assert checked_origins(typed) == ("https://www.example.com", "http://localhost:8000")
-    shown = [
+    given = [
         "https://B\N{LATIN CAPITAL LETTER U WITH DIAERESIS}cher.example:443",
         "https://xn--bcher-kva.example",
     ]
-    assert checked_origins(shown) == ("https://xn--bcher-kva.example",)
+    assert checked_origins(given) == ("https://xn--bcher-kva.example",)

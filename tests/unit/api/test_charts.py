@@ -63,5 +63,5 @@ def test_what_is_nearly_all_is_not_told_as_all() -> None:
     days = drawn(over_time([("2026-11-25", MeasuredShare(0.9999, 0.99, 1.0, 10_000))]))
     assert [title.text for title in days.iter("title")] == ["2026-11-25: > 99.9 % of 10,000 arrived"]
     chart = drawn(diagram(Calibration(0.0, 10_000, (Bin(0.9996, 0.0004, 10_000),))))
-    told = "said > 99.9 %, arrived < 0.1 %, n 10,000"
-    assert ([title.text for title in chart.iter("title")], chart.get("aria-label")) == ([told], told)
+    legend = "said > 99.9 %, arrived < 0.1 %, n 10,000"
+    assert ([title.text for title in chart.iter("title")], chart.get("aria-label")) == ([legend], legend)

@@ -69,8 +69,8 @@ def test_a_file_calls_every_row_as_a_single_answer_does(table: CodeTable) -> Non
     rows = [(result.value, role) for result in Result for role in (False, True)]
     frame = pl.DataFrame(rows, schema=["mailsift_result", "mailsift_is_role_based"], orient="row")
     for place in range(len(next(iter(table.codes)))):
-        told = frame.select(table.column(place)).to_series().to_list()
-        assert told == [table.named(Result(result), role=role)[place] for result, role in rows]
+        codes = frame.select(table.column(place)).to_series().to_list()
+        assert codes == [table.named(Result(result), role=role)[place] for result, role in rows]
 
 
 def test_a_file_takes_addresses_apart_as_a_single_answer_does() -> None:

@@ -71,17 +71,17 @@ async def test_a_form_with_a_file_where_there_is_none_is_told_so() -> None:
 def test_what_is_no_address_in_a_list_keeps_its_place_and_refuses_no_other() -> None:
     texts = ["a@example.com", "", None, "x" * 5_000, "b\x00@example.com", "c\ud800@example.com"]
     lines = entry.emails_as_lines(texts, "emails", most=10).decode().splitlines()
-    told = [json.loads(line)["email"] for line in lines]
-    assert told == ["a@example.com", "", "", "x" * 5_000, "b�@example.com", "c�@example.com"]
+    emails = [json.loads(line)["email"] for line in lines]
+    assert emails == ["a@example.com", "", "", "x" * 5_000, "b�@example.com", "c�@example.com"]
     with pytest.raises(MailsiftError, match="must be a list of addresses"):
         entry.emails_as_lines(["a@example.com", 7], "emails", most=10)
 
 
 def test_half_of_a_surrogate_pair_in_a_row_of_neverbounce_refuses_no_other() -> None:
     rows = [{"email": "a\ud800@b.test", "n": 1}, ["c@b.test", "x\udc00"], "d@b.test", "\0"]
-    told = entry.supplied_rows(rows, most=10)
-    assert told[:2] == [{"email": "a�@b.test", "n": 1}, {"0": "c@b.test", "1": "x�"}]
-    assert told[2:] == [{"email": "d@b.test"}, {"email": "\0"}]
+    rows_read = entry.supplied_rows(rows, most=10)
+    assert rows_read[:2] == [{"email": "a�@b.test", "n": 1}, {"0": "c@b.test", "1": "x�"}]
+    assert rows_read[2:] == [{"email": "d@b.test"}, {"email": "\0"}]
 
 
 def test_cells_of_a_row_come_back_in_the_order_of_the_list_and_of_equal_names_the_first(

@@ -33,7 +33,7 @@ async def _talk(monkeypatch: pytest.MonkeyPatch, *lines: str) -> list[tuple[obje
 
     monkeypatch.setattr(mcp_server, "call_tool", slow)
     say, messages = create_memory_object_stream[SessionMessage | Exception](20)
-    answers, heard = create_memory_object_stream[SessionMessage](20)
+    answers, arriving = create_memory_object_stream[SessionMessage](20)
     for line in lines:
         try:
             await say.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
@@ -41,11 +41,11 @@ async def _talk(monkeypatch: pytest.MonkeyPatch, *lines: str) -> list[tuple[obje
             await say.send(error)
     say.close()
     await mcp_server.answer_messages(mcp_server.build_server(None), messages, answers)  # type: ignore[arg-type]
-    async with heard:
-        said = [one.message async for one in heard]
+    async with arriving:
+        received = [one.message async for one in arriving]
     return [
         (one.id, one.error.code if isinstance(one, JSONRPCError) else "result")
-        for one in said
+        for one in received
         if isinstance(one, JSONRPCError | JSONRPCResponse)
     ]
 

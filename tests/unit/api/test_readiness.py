@@ -42,6 +42,6 @@ async def test_what_is_the_matter_is_said_to_everybody_who_asks_and_asked_anew()
             raise error
 
     readiness = Readiness(ask)
-    told = await asyncio.gather(readiness.check(), readiness.check(), return_exceptions=True)
-    assert list(told) == [NOT_MIGRATED, NOT_MIGRATED]
+    errors = await asyncio.gather(readiness.check(), readiness.check(), return_exceptions=True)
+    assert list(errors) == [NOT_MIGRATED, NOT_MIGRATED]
     await readiness.check()

@@ -43,7 +43,7 @@ def test_no_addresses_take_no_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "expected"),
     [
         ("--rows=-5", "--rows"),
         ("--rows=nan", "--rows"),
@@ -61,11 +61,11 @@ def test_no_addresses_take_no_time() -> None:
     ],
 )
 def test_what_makes_no_sense_is_told_in_one_line_and_has_no_plan(
-    typed: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["scale", typed])
     with pytest.raises(SystemExit) as ended:
         main()
-    said = capsys.readouterr()
-    assert (ended.value.code, said.out) == (2, "")
-    assert told in said.err.splitlines()[-1]
+    printed = capsys.readouterr()
+    assert (ended.value.code, printed.out) == (2, "")
+    assert expected in printed.err.splitlines()[-1]

@@ -24,8 +24,8 @@ async def test_no_address_in_the_name_of_a_list_is_kept(
 ) -> None:
     kept: list[object] = []
 
-    async def keep(*said: object, **more: Any) -> None:
-        kept.extend((*said[2:], *more.values()))
+    async def keep(*values: object, **more: Any) -> None:
+        kept.extend((*values[2:], *more.values()))
 
     async def nobody_asks(*_: object) -> bool:
         return False

@@ -230,7 +230,7 @@ async def test_a_relay_that_is_not_there_or_says_nothing_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "told"),
+    ("named", "expected"),
     [
         ("=?utf-8?q?a=0d=0aBcc:_evil@example.com?= b", "= ?utf-8?q?a=0d=0aBcc:_evil@example.com?= b"),
         ("=?utf-8?q?=0a=0aBody?=", "= ?utf-8?q?=0a=0aBody?="),
@@ -238,9 +238,9 @@ async def test_a_relay_that_is_not_there_or_says_nothing_is_a_failure() -> None:
         ("Zoë 你好 😀", "Zoë 你好 😀"),
     ],
 )
-def test_whatever_a_list_is_called_it_is_one_line_of_the_head(named: str, told: str) -> None:
+def test_whatever_a_list_is_called_it_is_one_line_of_the_head(named: str, expected: str) -> None:
     mail = new_mail(subject=named, sender="us@x.test", recipients=["you@x.test"], name="1", now=0.0)
     read = message_from_bytes(mail.as_bytes(), policy=policy.default)
-    assert read["Subject"] == told
+    assert read["Subject"] == expected
     assert read.keys() == mail.keys()
     assert read.get_content().strip() == ""

@@ -141,13 +141,13 @@ def test_the_addresses_of_this_machines_interfaces_are_known() -> None:
     assert [one for one in others if is_this_machine(one)] == []
 
 
-@pytest.mark.parametrize(("fault", "told"), [(errno.EAFNOSUPPORT, False), (errno.EMFILE, None)])
+@pytest.mark.parametrize(("fault", "expected"), [(errno.EAFNOSUPPORT, False), (errno.EMFILE, None)])
 def test_a_machine_without_ipv6_has_no_such_address_and_one_without_sockets_cannot_say(
-    monkeypatch: pytest.MonkeyPatch, fault: int, told: bool | None
+    monkeypatch: pytest.MonkeyPatch, fault: int, expected: bool | None
 ) -> None:
     def open_socket(*_: object) -> socket.socket:
         raise OSError(fault, os.strerror(fault))
 
     monkeypatch.setattr(socket, "socket", open_socket)
-    with nullcontext() if told is not None else pytest.raises(OSError, match=os.strerror(fault)):
-        assert is_this_machine("2606:4700::1111") is told
+    with nullcontext() if expected is not None else pytest.raises(OSError, match=os.strerror(fault)):
+        assert is_this_machine("2606:4700::1111") is expected

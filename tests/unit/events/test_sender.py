@@ -422,10 +422,10 @@ async def test_when_the_machine_is_told_to_ask_another_resolver_that_one_is_aske
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with serving({"hook.example.com": {"A": Says(["8.8.8.8"])}}) as dns:
-        told = ["127.0.0.1:9"]  # nobody is there
-        monkeypatch.setattr(dns_client, "system_servers", lambda: told)
+        servers = ["127.0.0.1:9"]  # nobody is there
+        monkeypatch.setattr(dns_client, "system_servers", lambda: servers)
         names = ReceiverResolver()
-        told[:] = [dns.server]
+        servers[:] = [dns.server]
         with pytest.raises(MailsiftError, match="resolver_failed"):
             await names.resolve("hook.example.com")
         assert await names.resolve("hook.example.com") == ["8.8.8.8"]
@@ -475,9 +475,9 @@ async def test_a_list_that_drips_is_read_for_minutes_and_not_for_ever(head: byte
             async for _ in sender().read(receiver.url):
                 assert loop.time() - began < 3_600
 
-        with pytest.raises(MailsiftError) as told:
+        with pytest.raises(MailsiftError) as raised:
             await read()
-    assert (told.value.code, told.value.retryable) == ("place_unavailable", True)
+    assert (raised.value.code, raised.value.retryable) == ("place_unavailable", True)
     assert loop.time() - began < 3_600
 
 

@@ -40,8 +40,8 @@ def test_during_a_rotation_both_secrets_verify(library: str, now: int) -> None:
 @pytest.mark.parametrize("change", ["body", "id", "timestamp", "secret", "age"])
 def test_a_judge_refuses_what_was_changed(library: str, change: str, now: int) -> None:
     secret = secrets.token_bytes(32)
-    moment = now - 301 if change == "age" else now
-    headers = signed_headers("msg", moment, BODY, [secret])
+    sent_at = now - 301 if change == "age" else now
+    headers = signed_headers("msg", sent_at, BODY, [secret])
     if change in {"id", "timestamp"}:
         headers[f"webhook-{change}"] = str(now + 1)
     body = BODY.replace(b"1", b"2") if change == "body" else BODY

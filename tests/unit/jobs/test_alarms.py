@@ -33,7 +33,7 @@ WORKER = Worker(
     claim_age=1.0,
     sweep_age=3.0,
     draining=False,
-    heard=False,
+    drain_seen=False,
     gone=False,
 )
 BROKER = BrokerCounts(queued=0, unacked=0, oldest_unacked_s=0.0, memory_bytes=1, version="9")
@@ -234,7 +234,7 @@ def test_a_provider_that_refuses_us_is_told_from_one_that_is_asked_too_fast() ->
         (replace(WORKER, draining=True), "draining"),
         (replace(WORKER, draining=True, in_hand=0), "draining"),  # its chunks say otherwise
         (replace(WORKER, draining=True, in_hand=0, chunks=0), "draining"),  # it does not know yet
-        (replace(WORKER, draining=True, heard=True, in_hand=0, chunks=0), "drained"),
+        (replace(WORKER, draining=True, drain_seen=True, in_hand=0, chunks=0), "drained"),
         (replace(WORKER, draining=True, gone=True), "gone"),
     ],
 )

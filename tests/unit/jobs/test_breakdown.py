@@ -63,8 +63,8 @@ def known(folder: Path) -> PartialVerdicts:
 @pytest.mark.parametrize("window", [1, 2, 4, 100])
 def test_rows_are_counted_by_reason_domain_and_provider(tmp_path: Path, window: int) -> None:
     # A domain may be cut in two anywhere.
-    told, domains = count_up(addresses_file(tmp_path), known(tmp_path), window=window)
-    assert told == Breakdown(
+    breakdown, domains = count_up(addresses_file(tmp_path), known(tmp_path), window=window)
+    assert breakdown == Breakdown(
         rows=12,
         reasons=(
             ResultCounts("catch_all", Status.RISKY, 5),
@@ -81,7 +81,7 @@ def test_rows_are_counted_by_reason_domain_and_provider(tmp_path: Path, window: 
         domain_count=3,
         provider_count=2,
     )
-    assert Breakdown.read(told.to_json()) == told
+    assert Breakdown.read(breakdown.to_json()) == breakdown
     assert dict(domains.schema) == DOMAINS
     assert domains.rows() == [
         ("", "", 1, 2, 0, 2, 0),
@@ -105,8 +105,8 @@ def test_a_domain_has_the_provider_of_those_whose_provider_is_known(
 def test_segments_of_a_release_without_providers_are_read(tmp_path: Path) -> None:
     so_far = PartialVerdicts(len(LIST))
     so_far.add_segments([segment(tmp_path, 1, without="provider"), segment(tmp_path, 3)])
-    told, _ = count_up(addresses_file(tmp_path), so_far)
-    assert (told.rows, [mix.name for mix in told.providers]) == (8, ["mx.test"])
+    breakdown, _ = count_up(addresses_file(tmp_path), so_far)
+    assert (breakdown.rows, [mix.name for mix in breakdown.providers]) == (8, ["mx.test"])
 
 
 def test_results_alone_say_all_but_the_providers(tmp_path: Path) -> None:
@@ -116,24 +116,24 @@ def test_results_alone_say_all_but_the_providers(tmp_path: Path) -> None:
     blank = {
         f"mailsift_{name}": pl.Series([None] * len(numbers), dtype=kind) for name, kind in VERDICTS.items()
     }
-    said = {
+    columns = {
         "mailsift_status": [LIST[n][2] for n in numbers],
         "mailsift_result": [LIST[n][3] for n in numbers],
     }
-    pl.DataFrame({**blank, **said}).write_parquet(results)
-    told, _ = count_up(addresses_file(tmp_path), PartialVerdicts.of_results(len(LIST), rows, results))
-    assert (told.rows, told.domain_count, told.providers) == (12, 3, ())
+    pl.DataFrame({**blank, **columns}).write_parquet(results)
+    breakdown, _ = count_up(addresses_file(tmp_path), PartialVerdicts.of_results(len(LIST), rows, results))
+    assert (breakdown.rows, breakdown.domain_count, breakdown.providers) == (12, 3, ())
 
 
 def test_a_job_without_verdicts_has_an_empty_breakdown(tmp_path: Path) -> None:
-    told, domains = count_up(addresses_file(tmp_path), PartialVerdicts(len(LIST)))
-    assert told == Breakdown(0, (), (), (), 0, 0)
+    breakdown, domains = count_up(addresses_file(tmp_path), PartialVerdicts(len(LIST)))
+    assert breakdown == Breakdown(0, (), (), (), 0, 0)
     assert domains["addresses"].to_list() == [1, 2, 1, 2]
 
 
 def test_of_many_domains_only_the_biggest_are_named(tmp_path: Path) -> None:
-    told, _ = count_up(addresses_file(tmp_path), known(tmp_path), top=1)
-    assert ([mix.name for mix in told.domains], told.domain_count) == (["b.test"], 3)
+    breakdown, _ = count_up(addresses_file(tmp_path), known(tmp_path), top=1)
+    assert ([mix.name for mix in breakdown.domains], breakdown.domain_count) == (["b.test"], 3)
 
 
 @pytest.mark.parametrize("results", [[], ["passed"], ["passed", "catch_all", "passed"]])

@@ -54,8 +54,8 @@ def test_each_row_of_a_long_list_has_the_chance_of_its_own_provider(kept: bool, 
     for row, address, status in zip(found.iter_rows(named=True), addresses, statuses, strict=True):
         provider = domains.get(address.rpartition("@")[2], "") if kept else ""
         expected = CHANCES.of(Cell(status, KNOWN[status], provider, 90))
-        shown = tuple(row[f"{VERDICT_PREFIX}{name}"] for name in ("p", "p_low", "p_high"))
-        assert shown == ((expected.value, expected.low, expected.high) if expected else (None, None, None))
+        chance = tuple(row[f"{VERDICT_PREFIX}{name}"] for name in ("p", "p_low", "p_high"))
+        assert chance == ((expected.value, expected.low, expected.high) if expected else (None, None, None))
     assert found[f"{VERDICT_PREFIX}p"].n_unique() == (3 if kept else 2)
 
 

@@ -79,10 +79,10 @@ def test_a_slice_that_is_not_what_was_written_is_damage(tmp_path: Path) -> None:
 
 
 def test_rows_are_counted_by_status_and_tier_and_addresses_all_together() -> None:
-    shown = {"unwanted": ["", "", "complained"], "result": ["deliverable", "catch_all", "deliverable"]}
+    rows = {"unwanted": ["", "", "complained"], "result": ["deliverable", "catch_all", "deliverable"]}
     alike = {"is_disposable": False, "is_role_based": False, "is_free": True, "suggestion": "", "score": 70}
     finished = pl.DataFrame(
-        {"status": ["valid", "risky", "valid"], "rows": [2, 5, 1], **shown},
+        {"status": ["valid", "risky", "valid"], "rows": [2, 5, 1], **rows},
         schema_overrides={"rows": pl.UInt32},
     ).with_columns(pl.lit(value).alias(name) for name, value in alike.items())
     counts = counts_of(finished, TierPolicy())
@@ -155,9 +155,9 @@ def waiting(*rows: tuple[str, str, float]) -> pl.DataFrame:
         }
         for n in range(len(rows))
     ]
-    told = [{"throttle_key": key, "reason": reason, "delay": delay} for key, reason, delay in rows]
+    values = [{"throttle_key": key, "reason": reason, "delay": delay} for key, reason, delay in rows]
     return pl.DataFrame(
-        [{**one, **two} for one, two in zip(base, told, strict=True)],
+        [{**one, **two} for one, two in zip(base, values, strict=True)],
         schema={**WAITING, "throttle_key": pl.String, "reason": pl.String, "delay": pl.Float64},
     )
 

@@ -122,11 +122,11 @@ def test_slots_where_the_clocks_change(cron: str, zone: str, after: str, expecte
 def test_slots_come_in_order_and_after_the_time_wherever_one_asks(zone: str) -> None:
     for cron in ("30 1 * * *", "*/20 * * * *", "15 2 * * 0"):
         for start in ("2026-03-08 04:00", "2026-03-28 22:00", "2026-10-24 22:00", "2026-11-01 03:00"):
-            moment = at(start)
+            time = at(start)
             for _ in range(33):  # seven hours; after 20 steps every minute of `*/20` has been met
-                slots = list(islice(fires(cron, zone, after=moment), 3))
-                assert moment < slots[0] < slots[1] < slots[2]
-                moment += timedelta(minutes=13)
+                slots = list(islice(fires(cron, zone, after=time), 3))
+                assert time < slots[0] < slots[1] < slots[2]
+                time += timedelta(minutes=13)
 
 
 TABLE = {

@@ -151,8 +151,8 @@ def test_a_name_that_is_made_distinct_takes_no_other_columns_name(tmp_path: Path
     names = ["mailsift_status", "mailsift_status_2", "a", "a#", "a_2", "", "column_6"]
     path = results(tmp_path, {name: pl.Series([str(n)]) for n, name in enumerate(names)})
     (row,) = map(json.loads, exported(path, ExportFormat.JSONL).splitlines())
-    said = {name: value for name, value in row.items() if name not in OURS}
-    assert said == {
+    cells = {name: value for name, value in row.items() if name not in OURS}
+    assert cells == {
         "mailsift_status_3": "0",
         "mailsift_status_2": "1",
         "a": "2",
@@ -242,13 +242,13 @@ def test_only_rows_of_the_wanted_statuses_are_written_to_a_path_too(
 def test_every_type_a_list_can_have_is_shown_on_a_page(tmp_path: Path, name: str) -> None:
     series, _, in_xlsx, _ = TYPED[name]
     frame = pl.DataFrame({"x": series})
-    shown = frame.select(cell_text("x", series.dtype))["x"].item()
-    assert isinstance(shown, str)
+    text = frame.select(cell_text("x", series.dtype))["x"].item()
+    assert isinstance(text, str)
     if series.dtype in {pl.Time, pl.Duration}:
-        assert shown == in_xlsx.removeprefix("'")
+        assert text == in_xlsx.removeprefix("'")
     listed = tmp_path / "list.parquet"
     pl.DataFrame({"email": ["ann@example.com"], "x": series}).write_parquet(listed)
-    assert inspect_list(listed, tmp_path, IntakeLimits())["first"] == [["ann@example.com", shown]]
+    assert inspect_list(listed, tmp_path, IntakeLimits())["first"] == [["ann@example.com", text]]
 
 
 @pytest.mark.parametrize("kind", ExportFormat)

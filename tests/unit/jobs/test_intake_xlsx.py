@@ -201,8 +201,8 @@ def test_white_space_between_elements_and_formulas_are_no_part_of_a_text(tmp_pat
 
 def test_cells_lie_where_they_say_and_else_beside_and_below_the_one_before(tmp_path: Path) -> None:
     unsaid = f"<row>{texts('a', 'b')}</row>"
-    said = '<row r="2"><c r="A2" t="str"><v>c</v></c><c r="B2" t="str"><v>d</v></c></row>'
-    assert frame_of(tmp_path, small_workbook(unsaid + said + unsaid)).rows() == [
+    xml = '<row r="2"><c r="A2" t="str"><v>c</v></c><c r="B2" t="str"><v>d</v></c></row>'
+    assert frame_of(tmp_path, small_workbook(unsaid + xml + unsaid)).rows() == [
         ("a", "b"),
         ("c", "d"),
         ("a", "b"),

@@ -90,8 +90,8 @@ def test_every_row_names_the_address_that_was_judged_and_with_repair_what_was_va
     for row, before in zip(repaired, rows, strict=True):
         meant = parse_cell(LISTS.repaired(row["email"])).address if LISTS.repaired(row["email"]) else ""
         assert row[OURS] == (meant or before[OURS])
-        said = f"Validated as {meant}. {row['mailsift_reason']}" if meant else row["mailsift_reason"]
-        assert row["mailsift_suggestion"] == said
+        reason = f"Validated as {meant}. {row['mailsift_reason']}" if meant else row["mailsift_reason"]
+        assert row["mailsift_suggestion"] == reason
     for found in (rows, repaired):
         assert [row["email"] for row in found] == cells
         verdicts = {(row[OURS], row["mailsift_reason"]) for row in found if row[OURS]}

@@ -30,8 +30,8 @@ def found(*addresses: str) -> DnsAnswer:
 
 def zone(entries: Mapping[str, str], *, otherwise: DnsAnswer = NOT_THERE) -> object:
     async def ask(name: str) -> DnsAnswer:
-        said = entries.get(name.removesuffix(f".{ZONE}"))
-        return found(said) if said else otherwise
+        entry = entries.get(name.removesuffix(f".{ZONE}"))
+        return found(entry) if entry else otherwise
 
     return ask
 

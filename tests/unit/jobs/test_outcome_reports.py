@@ -36,8 +36,12 @@ SHOWS = {Answer.ACCEPTED, Answer.NOT_FOUND, Answer.DISABLED}
 
 def _summary(outcome: Outcome) -> list[str]:
     answer = outcome.diagnosis.answer
-    shown = answer.value if answer in SHOWS else "nothing"
-    return [outcome.address, outcome.kind.value, "own list" if outcome.diagnosis.was_never_sent else shown]
+    answer_shown = answer.value if answer in SHOWS else "nothing"
+    return [
+        outcome.address,
+        outcome.kind.value,
+        "own list" if outcome.diagnosis.was_never_sent else answer_shown,
+    ]
 
 
 def _read(report: dict[str, Any], folder: Path) -> list[list[str]]:
@@ -71,15 +75,15 @@ def test_an_export_says_what_happened_when_and_to_which_message(
     path.write_text(export["raw"], "utf-8", newline="")
 
     try:
-        told: list[Any] = [
+        outcomes: list[Any] = [
             [*_summary(one), _shown_time(one.happened_at), one.message_id]
             for one in read_outcomes(path)
             if one
         ]
     except MailsiftError as error:
-        told = [error.code]
+        outcomes = [error.code]
 
-    assert told == export["told"]
+    assert outcomes == export["told"]
 
 
 def _shown_time(at: float) -> str:
@@ -92,9 +96,9 @@ def test_a_list_that_a_spreadsheet_of_the_west_wrote_is_read_with_its_letters(tm
         "Empf\xe4nger;Ergebnis\nann@a.example;Ge\xf6ffnet\nbob@a.example;R\xfcckl\xe4ufer\n".encode("cp1252")
     )
 
-    told = [_summary(one) for one in read_outcomes(path) if one]
+    outcomes = [_summary(one) for one in read_outcomes(path) if one]
 
-    assert told == [["ann@a.example", "delivered", "accepted"], ["bob@a.example", "bounced", "nothing"]]
+    assert outcomes == [["ann@a.example", "delivered", "accepted"], ["bob@a.example", "bounced", "nothing"]]
 
 
 def test_a_list_that_a_spreadsheet_of_japan_wrote_is_read_with_its_letters(tmp_path: Path) -> None:
@@ -103,9 +107,9 @@ def test_a_list_that_a_spreadsheet_of_japan_wrote_is_read_with_its_letters(tmp_p
         "メールアドレス,配信結果\nann@a.example,迷惑メール報告\nbob@a.example,エラー\n".encode("cp932")
     )
 
-    told = [_summary(one) for one in read_outcomes(path) if one]
+    outcomes = [_summary(one) for one in read_outcomes(path) if one]
 
-    assert told == [["ann@a.example", "complained", "accepted"], ["bob@a.example", "bounced", "nothing"]]
+    assert outcomes == [["ann@a.example", "complained", "accepted"], ["bob@a.example", "bounced", "nothing"]]
 
 
 def test_what_a_server_says_in_cyrillic_is_read_in_the_encodings_that_lists_are_read_in(
@@ -161,13 +165,13 @@ def test_a_soft_bounce_of_a_table_is_what_the_server_said_as_that_of_a_webhook(t
 
     posted = read_webhook(SenderKind.BREVO, json.dumps(events).encode())
 
-    told = [_summary(one) for one in read_outcomes(path) if one]
-    assert told == [["ann@a.example", "bounced", "not_found"], ["bob@a.example", "deferred", "nothing"]]
-    assert told == [_summary(one) for one in posted if one]
+    outcomes = [_summary(one) for one in read_outcomes(path) if one]
+    assert outcomes == [["ann@a.example", "bounced", "not_found"], ["bob@a.example", "deferred", "nothing"]]
+    assert outcomes == [_summary(one) for one in posted if one]
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "expected"),
     [
         # who bounced and opened, nobody knows in what order, may be there
         (
@@ -212,7 +216,9 @@ def test_a_soft_bounce_of_a_table_is_what_the_server_said_as_that_of_a_webhook(t
         ),
     ],
 )
-def test_a_table_of_readers_shows_no_more_than_it_says(rows: list[str], told: Any, tmp_path: Path) -> None:
+def test_a_table_of_readers_shows_no_more_than_it_says(
+    rows: list[str], expected: Any, tmp_path: Path
+) -> None:
     path = tmp_path / "export.csv"
     path.write_text("\n".join(rows))
 
@@ -221,7 +227,7 @@ def test_a_table_of_readers_shows_no_more_than_it_says(rows: list[str], told: An
     except MailsiftError as error:
         found = error.code
 
-    assert found == told
+    assert found == expected
 
 
 def test_a_table_with_columns_without_end_is_read_as_far_as_anybody_writes(tmp_path: Path) -> None:
@@ -238,9 +244,14 @@ def test_events_after_a_damaged_line_are_read(tmp_path: Path) -> None:
     line = '{"email": "%s@a.example", "event": "delivered"}'
     path.write_text(f"{line % 'ann'}\n{{broken\n{line % 'bob'}{line % 'cy'}\n")
 
-    told = list(read_outcomes(path))
+    outcomes = list(read_outcomes(path))
 
-    assert [one and one.address for one in told] == ["ann@a.example", None, "bob@a.example", "cy@a.example"]
+    assert [one and one.address for one in outcomes] == [
+        "ann@a.example",
+        None,
+        "bob@a.example",
+        "cy@a.example",
+    ]
 
 
 def test_a_record_of_countless_fields_in_fields_is_read_no_deeper_than_anybody_writes(tmp_path: Path) -> None:
@@ -249,9 +260,9 @@ def test_a_record_of_countless_fields_in_fields_is_read_no_deeper_than_anybody_w
     wide = json.dumps({"email": "ann@a.example", "event": "bounced", **{f"f{n}": n for n in range(50_000)}})
     path.write_text(f"{wide}\n{deep}\n")
 
-    told = list(read_outcomes(path))
+    outcomes = list(read_outcomes(path))
 
-    assert [one and one.address for one in told] == ["ann@a.example", None]
+    assert [one and one.address for one in outcomes] == ["ann@a.example", None]
 
 
 def test_a_time_is_found_by_what_its_column_holds_and_its_days_by_the_whole_column(tmp_path: Path) -> None:
@@ -280,11 +291,11 @@ def test_a_bounce_without_a_date_happened_when_it_came_to_its_mailbox(tmp_path: 
     assert datetime.fromtimestamp(bounce.happened_at, UTC) == datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("said", ["sep=;", '"sep=;"', "\ufeffSEP=;"])
-def test_a_first_line_that_is_for_spreadsheets_is_no_header(tmp_path: Path, said: str) -> None:
+@pytest.mark.parametrize("line", ["sep=;", '"sep=;"', "\ufeffSEP=;"])
+def test_a_first_line_that_is_for_spreadsheets_is_no_header(tmp_path: Path, line: str) -> None:
     path = tmp_path / "bounces.csv"
     table = "To;Event;When;Message-Id\nann@a.example;bounced;2026-11-20T10:00:00Z;<1@b.example>\n"
-    path.write_text(f"{said}\r\n{table}", encoding="utf-8")
+    path.write_text(f"{line}\r\n{table}", encoding="utf-8")
     (found,) = read_outcomes(path)
     assert found is not None
     assert (found.address, found.message_id) == ("ann@a.example", "<1@b.example>")
@@ -294,13 +305,13 @@ def test_a_first_line_that_is_for_spreadsheets_is_no_header(tmp_path: Path, said
 
 def test_a_parquet_file_with_texts_as_bytes_is_read_although_one_of_them_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "bytes.parquet"
-    told = {
+    columns = {
         "email": [b"jane@acme.test", b"j\xff@acme.test"],
         "event": [b"bounce", b"bounce"],
         "reason": [b"550 5.1.1 user unknown", b"550 5.1.1 user unknown"],
         "timestamp": ["2026-11-20T10:00:00Z"] * 2,
     }
-    pl.DataFrame(told).write_parquet(path)
+    pl.DataFrame(columns).write_parquet(path)
     assert [one.address for one in read_outcomes(path) if one] == ["jane@acme.test"]
 
 
@@ -315,12 +326,12 @@ def test_a_parquet_file_of_a_few_bytes_with_millions_of_rows_is_no_file_of_outco
 
 def test_cells_without_an_end_and_cells_within_cells_are_bounded_before_they_are_read(tmp_path: Path) -> None:
     path = tmp_path / "long.parquet"
-    told = {
+    columns = {
         "email": [b"ann@example.com"],
         "event": ["bounced"],
         "reason": ["550 5.1.1 user unknown " * 100_000],
     }
-    pl.DataFrame({**told, "tags": [["x"] * 1_000]}).write_parquet(path)
+    pl.DataFrame({**columns, "tags": [["x"] * 1_000]}).write_parquet(path)
 
     (one,) = read_outcomes(path)
 
@@ -336,10 +347,10 @@ def test_a_line_of_json_ends_where_the_line_does(tmp_path: Path) -> None:
     ]
     path.write_text("\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows), "utf-8", newline="")
 
-    told = list(read_outcomes(path))
+    outcomes = list(read_outcomes(path))
 
-    assert [one.address for one in told if one] == [row["email"] for row in rows]
-    assert None not in told
+    assert [one.address for one in outcomes if one] == [row["email"] for row in rows]
+    assert None not in outcomes
 
 
 def test_a_text_that_somebody_cut_in_the_middle_of_a_character_ends_no_file(tmp_path: Path) -> None:

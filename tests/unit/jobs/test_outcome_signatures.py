@@ -36,8 +36,8 @@ async def test_a_notification_of_the_topic_is_believed(version: str) -> None:
 
 
 async def test_what_ses_says_when_it_is_told_of_a_topic_is_no_event() -> None:
-    said = "Successfully validated SNS topic for Amazon SES event publishing."
-    assert (await asked(signed(Message=said)))[0] == VerifiedPost(b"")
+    text = "Successfully validated SNS topic for Amazon SES event publishing."
+    assert (await asked(signed(Message=text)))[0] == VerifiedPost(b"")
 
 
 async def test_a_subscription_is_confirmed_for_the_topic_alone() -> None:
@@ -110,8 +110,8 @@ async def test_an_old_message_is_a_replay(hours: int) -> None:
 async def test_of_mailgun_s_token_nothing_can_be_moved_to_the_time(moved: str, believed: bool) -> None:
     now, token = str(int(NOW.timestamp())), "e0c1"
     signature = hmac.new(b"secret", f"{now}{token}".encode(), hashlib.sha256).hexdigest()
-    told = {"timestamp": now + moved, "token": token.removeprefix(moved), "signature": signature}
-    posted = ReceivedPost({}, json.dumps({"signature": told}).encode())
+    signed = {"timestamp": now + moved, "token": token.removeprefix(moved), "signature": signature}
+    posted = ReceivedPost({}, json.dumps({"signature": signed}).encode())
     trust = SenderTrust(b"secret", "", lambda _: pytest.fail("asked"), NOW.timestamp())
     with nullcontext() if believed else pytest.raises(MailsiftError, match="receiver_refused"):
         await verify_post(SenderKind.MAILGUN, posted, trust)

@@ -72,7 +72,7 @@ def test_who_is_written_off_after_a_bounce_or_a_complaint_shows_no_mailbox(name:
         ["Email", name, "Status"],
         *([f"u{n}@a.example", why, "unsubscribed"] for n, why in enumerate(whys)),
     ]
-    assert [told and told.kind for told in read_rows(iter(rows))] == list(whys.values())
+    assert [outcome and outcome.kind for outcome in read_rows(iter(rows))] == list(whys.values())
 
 
 @pytest.mark.parametrize("name", ["Source", "Grund", "Stop", "Data da compra", "開封理由", "Return source"])

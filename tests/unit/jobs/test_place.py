@@ -15,7 +15,7 @@ _LINES = "SELECT email\n\tFROM guest\r\nWHERE note <> '%0A'\n"
 
 
 @pytest.mark.parametrize(
-    ("said", "query"),
+    ("given", "query"),
     [
         (_ODD, _ODD),
         (_JSON, _JSON),
@@ -25,8 +25,8 @@ _LINES = "SELECT email\n\tFROM guest\r\nWHERE note <> '%0A'\n"
         ("TABLE%20c", "TABLE c"),
     ],
 )
-def test_a_query_that_was_not_encoded_is_not_decoded(said: str, query: str) -> None:
-    assert parse_source(f"postgresql://crm/sales?query={said}").query == query
+def test_a_query_that_was_not_encoded_is_not_decoded(given: str, query: str) -> None:
+    assert parse_source(f"postgresql://crm/sales?query={given}").query == query
 
 
 @pytest.mark.parametrize(

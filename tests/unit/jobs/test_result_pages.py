@@ -229,14 +229,14 @@ def test_a_repaired_row_says_so_while_the_job_runs_and_after(
     marked.write_parquet(path, metadata=names_metadata(["<b>", "email", "<b>"]))
     monkeypatch.setitem(globals(), "rows_file", lambda _: path)
     files = build(tmp_path)
-    said = "Validated as judged 0."
-    shown = read_page(files, RowFilter(), PageRequest(after=-1, limit=20)).rows
-    assert [row.verdict["suggestion"] for row in shown] == [
-        said if ROWS[row.row] == 0 else "" for row in shown
+    reason = "Validated as judged 0."
+    rows = read_page(files, RowFilter(), PageRequest(after=-1, limit=20)).rows
+    assert [row.verdict["suggestion"] for row in rows] == [
+        reason if ROWS[row.row] == 0 else "" for row in rows
     ]
     row = read_row(files, 1)
     assert row is not None
-    assert row.verdict["suggestion"] == said
+    assert row.verdict["suggestion"] == reason
 
 
 def test_results_of_an_older_release_do_not_say_what_was_judged(tmp_path: Path) -> None:

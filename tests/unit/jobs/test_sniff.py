@@ -190,7 +190,7 @@ def test_a_long_line_of_many_cells_is_told_by_its_columns(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("part", "told"),
+    ("part", "expected"),
     [
         ("xl/workbook.bin", "XLSB"),
         ("Index/Document.iwa", "Numbers"),
@@ -198,15 +198,15 @@ def test_a_long_line_of_many_cells_is_told_by_its_columns(tmp_path: Path) -> Non
         ("list.csv", "zip archive"),
     ],
 )
-def test_a_package_that_is_no_workbook_is_told_what_it_is(tmp_path: Path, part: str, told: str) -> None:
+def test_a_package_that_is_no_workbook_is_told_what_it_is(tmp_path: Path, part: str, expected: str) -> None:
     with zipfile.ZipFile(tmp_path / "book", "w") as archive:
         archive.writestr(part, b"")
-    with pytest.raises(MailsiftError, match=rf"unsupported_format: .*{told}.*(?:XLSX|CSV)"):
+    with pytest.raises(MailsiftError, match=rf"unsupported_format: .*{expected}.*(?:XLSX|CSV)"):
         check_workbook(tmp_path / "book", IntakeLimits())
 
 
 @pytest.mark.parametrize(
-    ("head", "told"),
+    ("head", "expected"),
     [
         (b"\xff\xff\xff\xff\x78\0\0\0", "Arrow IPC stream"),
         (b"Obj\x01\x04\x14avro.codec", "Avro"),
@@ -220,8 +220,8 @@ def test_a_package_that_is_no_workbook_is_told_what_it_is(tmp_path: Path, part: 
         (rb"{\rtf1\ansi a@example.com", "rich text document; save it as plain text"),
     ],
 )
-def test_a_file_of_another_kind_is_told_what_it_is(head: bytes, told: str) -> None:
-    with pytest.raises(MailsiftError, match=f"unsupported_format: .*{told}"):
+def test_a_file_of_another_kind_is_told_what_it_is(head: bytes, expected: str) -> None:
+    with pytest.raises(MailsiftError, match=f"unsupported_format: .*{expected}"):
         container_of(head)
 
 
@@ -237,7 +237,7 @@ def test_letters_of_an_address_are_no_archive() -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "told"),
+    ("head", "expected"),
     [
         ("From ann@example.com Mon Jan  1 00:00:00 2024\nFrom: Ann", "mailbox"),
         (
@@ -259,8 +259,8 @@ def test_letters_of_an_address_are_no_archive() -> None:
         ('ID;PWXL;N;E\r\nP;PGeneral\r\nC;Y1;X1;K"a@example.com"\r\n', "SYLK"),
     ],
 )
-def test_a_text_that_is_no_list_is_told_what_it_is(head: str, told: str) -> None:
-    with pytest.raises(MailsiftError, match=f"unsupported_format: .*{told}"):
+def test_a_text_that_is_no_list_is_told_what_it_is(head: str, expected: str) -> None:
+    with pytest.raises(MailsiftError, match=f"unsupported_format: .*{expected}"):
         check_is_list(head)
 
 

@@ -50,9 +50,9 @@ def _as_before() -> Iterator[None]:
 
 
 def logged(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    said = capsys.readouterr()
-    assert said.out == ""
-    return [json.loads(line) for line in said.err.splitlines()]
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return [json.loads(line) for line in printed.err.splitlines()]
 
 
 def test_an_event_is_one_json_line_with_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,15 +70,15 @@ def test_a_command_shows_warnings_only(capsys: pytest.CaptureFixture[str]) -> No
     assert [line["event"] for line in logged(capsys)] == ["wake_up.lost"]
 
 
-@pytest.mark.parametrize(("level", "shown"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+@pytest.mark.parametrize(("level", "expected"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
 def test_a_server_shows_what_its_level_says(
-    level: Any, shown: int, capsys: pytest.CaptureFixture[str]
+    level: Any, expected: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure_server_logs(level)
     log = structlog.get_logger()
     for tell in (log.debug, log.info, log.warning, log.error):
         tell("something")
-    assert len(logged(capsys)) == shown
+    assert len(logged(capsys)) == expected
 
 
 def test_the_addresses_of_webhooks_are_not_logged_by_the_http_client() -> None:

@@ -28,7 +28,9 @@ def test_a_process_shows_what_it_counts_and_what_it_is() -> None:
     LEASES_EXPIRED.labels("chunk").inc()
     page = Exposed(generate_latest(registry).decode())
     assert page.values("mailsift_build_info", "role") == {"sweeper"}
-    expired = [shown.value("mailsift_lease_expired_total", kind="chunk") for shown in (before, page)]
+    expired = [
+        exposition.value("mailsift_lease_expired_total", kind="chunk") for exposition in (before, page)
+    ]
     assert expired[1] == expired[0] + 1
     assert "mailsift_addresses_total" not in page.samples
     assert not [name for name in page.samples if name.endswith("_created")]
@@ -50,9 +52,9 @@ def ask(port: int, path: str, method: str = "GET") -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     connection.request(method, path)
     answer = connection.getresponse()
-    told = answer.status, answer.read()
+    scrape = answer.status, answer.read()
     connection.close()
-    return told
+    return scrape
 
 
 class Level(Collector):

@@ -11,11 +11,11 @@ from mailsift.storage.sql.stats import Interval
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "expected"),
     [(0, "0 s"), (61, "61 s"), (121, "2 min"), (7000, "117 min"), (7300, "2.0 h"), (200_000, "2.3 d")],
 )
-def test_a_span_is_short_and_has_its_unit(seconds: float, shown: str) -> None:
-    assert span(seconds) == shown
+def test_a_span_is_short_and_has_its_unit(seconds: float, expected: str) -> None:
+    assert span(seconds) == expected
 
 
 def minutes(*addresses: int) -> list[Interval]:

@@ -31,9 +31,9 @@ DONE = replace(RUNNING, state=JobState.COMPLETED, finished_at=START + timedelta(
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What the console gets, which is no terminal and 40 columns wide."""
-    said = io.StringIO()
-    monkeypatch.setattr(lists, "console", Console(file=said, width=40))
-    return said
+    stream = io.StringIO()
+    monkeypatch.setattr(lists, "console", Console(file=stream, width=40))
+    return stream
 
 
 def text(view: JobView, rate: float) -> str:
@@ -134,11 +134,11 @@ def test_one_row_is_no_rows(printed: io.StringIO) -> None:
 )
 def test_a_job_that_waits_for_what_the_machine_lacks_says_so_and_until_when(reason: str, why: str) -> None:
     waits = Waiting("", reason, 0, START)
-    said = text(replace(RUNNING, state=JobState.INTAKE, total=0, processed=0, waiting=(waits,)), 0)
-    assert f"waiting for {reason} until {START.astimezone():%H:%M:%S} (" in said
-    assert why in said
-    assert "reading" not in said
-    assert "addresses" not in said
+    line = text(replace(RUNNING, state=JobState.INTAKE, total=0, processed=0, waiting=(waits,)), 0)
+    assert f"waiting for {reason} until {START.astimezone():%H:%M:%S} (" in line
+    assert why in line
+    assert "reading" not in line
+    assert "addresses" not in line
 
 
 def test_nobody_s_work_ends_because_its_progress_cannot_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,10 +20,10 @@ _TOKEN = st.text("abcdefghijklmnopqrstuvwxyzABCDEFXYZ0123456789_-+/=", min_size=
 
 @given(_LOCAL, _DOMAIN, _AROUND, _AROUND)
 def test_an_address_in_any_text_is_replaced(local: str, domain: str, before: str, after: str) -> None:
-    told = redact(f"{before} <{local}@{domain}> {after}")
-    assert f"{local}@" not in told
-    assert f"@{domain}" not in told
-    assert ADDRESS in told
+    clean = redact(f"{before} <{local}@{domain}> {after}")
+    assert f"{local}@" not in clean
+    assert f"@{domain}" not in clean
+    assert ADDRESS in clean
 
 
 @given(_LOCAL, _DOMAIN)
@@ -43,9 +43,9 @@ def test_an_address_that_is_encoded_or_wide_or_quoted_is_replaced(local: str, do
 
 @given(st.sampled_from(["svc_key_", "whsec_", "SVC_KEY_"]), _TOKEN, _AROUND, _AROUND)
 def test_a_key_or_a_secret_in_any_text_is_replaced(prefix: str, token: str, before: str, after: str) -> None:
-    told = redact(f"{before} {prefix}{token} {after}")
-    assert f"{prefix}{token}" not in told
-    assert SECRET in told
+    clean = redact(f"{before} {prefix}{token} {after}")
+    assert f"{prefix}{token}" not in clean
+    assert SECRET in clean
 
 
 @given(
@@ -61,8 +61,8 @@ def test_it_is_found_however_deep_it_lies_and_the_rest_stays_json(
     value: object, local: str, domain: str
 ) -> None:
     address = f"{local}@{domain}"
-    told = json.dumps(redacted({"a": [value, (address, {address: address.encode()})]}), ensure_ascii=False)
-    assert f"@{domain}" not in told
+    clean = json.dumps(redacted({"a": [value, (address, {address: address.encode()})]}), ensure_ascii=False)
+    assert f"@{domain}" not in clean
 
 
 def test_what_is_harmless_stays_as_it_is() -> None:
@@ -91,8 +91,8 @@ def test_an_exception_among_the_fields_is_its_class_only() -> None:
 
 
 def test_a_text_without_end_is_cut_after_it_is_read() -> None:
-    told = redact("x" * LONGEST_LINE + "jane@example.com")
-    assert told == ADDRESS
+    clean = redact("x" * LONGEST_LINE + "jane@example.com")
+    assert clean == ADDRESS
     assert len(redact("word " * 10_000)) == LONGEST_LINE + 3
 
 

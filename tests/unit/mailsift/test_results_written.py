@@ -83,8 +83,8 @@ async def test_who_interrupts_the_export_is_told_how_to_go_on(
     everything: Any = (Complete(), Worker(), uuid4(), job := uuid4(), tmp_path / "out.csv")
     with pytest.raises(KeyboardInterrupt):
         await lists.follow_job(*everything, as_json=False)
-    told = "".join(capsys.readouterr())
-    assert f"mailsift jobs resume {job} --output" in told
+    printed = "".join(capsys.readouterr())
+    assert f"mailsift jobs resume {job} --output" in printed
 
 
 async def test_who_has_lost_the_database_is_told_how_to_go_on(
@@ -147,7 +147,7 @@ async def test_a_pipe_that_takes_no_result_is_one_line(
 
 
 @pytest.mark.parametrize(
-    ("trouble", "told"),
+    ("trouble", "expected"),
     [
         (
             OSError(errno.ENOSPC, "full"),
@@ -157,7 +157,7 @@ async def test_a_pipe_that_takes_no_result_is_one_line(
     ],
 )
 async def test_a_result_that_does_not_get_to_its_place_is_one_line(
-    tmp_path: Path, trouble: Exception, told: str
+    tmp_path: Path, trouble: Exception, expected: str
 ) -> None:
     class Full:
         async def write(self, *_: object, **__: object) -> None:
@@ -166,7 +166,7 @@ async def test_a_result_that_does_not_get_to_its_place_is_one_line(
 
     places: Any = Full()
     sink = PlaceSink(parse_sink("s3://lake/a.csv"), places, tmp_path)
-    with pytest.raises(MailsiftError, match=told):
+    with pytest.raises(MailsiftError, match=expected):
         await lists.export_job(Complete(), uuid4(), uuid4(), sink)  # type: ignore[arg-type]  # same
 
 

@@ -360,9 +360,9 @@ def test_what_serves_logs_it_without_the_value(
     finally:
         signal.signal(signal.SIGHUP, hangup)
     (line,) = capsys.readouterr().err.splitlines()
-    said = json.loads(line)
-    assert (said["event"], said["level"]) == ("settings.unknown", "warning")
-    assert (said["variable"], said["meant"]) == ("MAILSIFT_DATABSE_URL", "MAILSIFT_DATABASE_URL")
+    event = json.loads(line)
+    assert (event["event"], event["level"]) == ("settings.unknown", "warning")
+    assert (event["variable"], event["meant"]) == ("MAILSIFT_DATABSE_URL", "MAILSIFT_DATABASE_URL")
     assert "s3cret" not in line
 
 

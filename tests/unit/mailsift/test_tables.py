@@ -68,8 +68,8 @@ def test_a_narrow_terminal_shows_what_matters_on_one_line(table: Table, whole: l
 def test_of_what_was_measured_no_number_is_cut_off(width: int) -> None:
     share = MeasuredShare(0.991, 0.985, 0.996, 800_012)
     row = AccuracyRow(("microsoft365", "mailbox_not_found"), 800_012, 3, share, share, share, share, share)
-    shown = lines(accuracy_table([row], [GroupBy.PROVIDER, GroupBy.RESULT]), width)
-    assert "…" not in "".join(shown)
+    table = lines(accuracy_table([row], [GroupBy.PROVIDER, GroupBy.RESULT]), width)
+    assert "…" not in "".join(table)
 
 
 @pytest.mark.parametrize("width", [80, 200])
@@ -98,16 +98,16 @@ def test_a_wide_one_shows_everything() -> None:
 
 def test_a_job_is_shown_in_words_not_in_python_s() -> None:
     waits = (Waiting("google", "greylisted", 1_200, START), Waiting("", WAITS_FOR_STORAGE, 0, START))
-    said = [line.rstrip() for line in lines(job_fields_table(replace(JOB, waiting=waits)), 120)]
+    table = [line.rstrip() for line in lines(job_fields_table(replace(JOB, waiting=waits)), 120)]
     at = f"{START.astimezone():%H:%M:%S}"
-    assert said[-2].split(maxsplit=1) == ["waiting", f"1,200 addresses, greylisted at google, until {at}"]
-    assert said[-1].strip().startswith(f"storage until {at} (is a disk full")
-    (tiers,) = (line for line in said if line.startswith("tiers"))
+    assert table[-2].split(maxsplit=1) == ["waiting", f"1,200 addresses, greylisted at google, until {at}"]
+    assert table[-1].strip().startswith(f"storage until {at} (is a disk full")
+    (tiers,) = (line for line in table if line.startswith("tiers"))
     assert tiers.split(maxsplit=1)[1] == "send 390, review 40, remove 70"
 
 
 def test_what_a_list_calls_itself_and_its_column_moves_no_cursor() -> None:
     view = replace(JOB, name="\x1b[2Jlist.csv", address_column="email\x1b]0;title\x07\u202e")
-    shown = [*lines(job_table([view], is_wide=True), 120), *lines(job_fields_table(view), 120)]
-    assert all(line.isprintable() for line in shown)
-    assert sum("list.csv" in line for line in shown) == 2
+    table = [*lines(job_table([view], is_wide=True), 120), *lines(job_fields_table(view), 120)]
+    assert all(line.isprintable() for line in table)
+    assert sum("list.csv" in line for line in table) == 2

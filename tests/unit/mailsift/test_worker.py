@@ -57,9 +57,9 @@ def test_a_machine_without_shared_memory_is_told_of_it(
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(BaseContext, "Semaphore", refused)
-    with pytest.raises(MailsiftError, match=r"Permission denied.*/dev/shm") as told:
+    with pytest.raises(MailsiftError, match=r"Permission denied.*/dev/shm") as raised:
         run_worker(broken.model_copy(update={"overrides": None}))
-    assert told.value.code == "worker_failed"
+    assert raised.value.code == "worker_failed"
 
 
 @pytest.fixture
@@ -88,14 +88,14 @@ def test_a_wake_up_without_a_database_is_logged_by_what_is_away(broken: Settings
 @pytest.mark.usefixtures("as_it_was")
 def test_a_process_without_an_engine_takes_the_worker_down(broken: Settings, kills: list[Kill]) -> None:
     runtime = ProcessRuntime(broken)
-    with capture_logs() as told, pytest.raises(MailsiftError):
+    with capture_logs() as logs, pytest.raises(MailsiftError):
         runtime.open()
     runtime.drain()
     runtime.close(exitcode=0)
     assert kills == [(os.getppid(), signal.SIGINT)]  # as a failure: TERM is an end in order
     assert runtime.has_failed  # so that the other process does not take it for Ctrl-C
-    assert [(one["event"], one["error"]) for one in told] == [("worker.not_opened", "bad_overrides")]
-    assert "unknown table [nonsense]" in told[0]["why"]  # a code alone names no setting
+    assert [(one["event"], one["error"]) for one in logs] == [("worker.not_opened", "bad_overrides")]
+    assert "unknown table [nonsense]" in logs[0]["why"]  # a code alone names no setting
 
 
 @pytest.mark.usefixtures("as_it_was")
@@ -109,12 +109,12 @@ def test_a_process_that_gets_no_thread_takes_the_worker_down_and_says_so(
 
     runtime = ProcessRuntime(broken.model_copy(update={"overrides": None}))
     monkeypatch.setattr(threading.Thread, "start", refused)
-    with capture_logs() as told, pytest.raises(RuntimeError):
+    with capture_logs() as logs, pytest.raises(RuntimeError):
         runtime.open()
     runtime.close(exitcode=0)
     assert kills == [(os.getppid(), signal.SIGINT)]
     assert runtime.has_failed
-    assert [one["event"] for one in told] == ["worker.not_opened"]
+    assert [one["event"] for one in logs] == ["worker.not_opened"]
 
 
 @pytest.mark.usefixtures("as_it_was")
@@ -128,12 +128,12 @@ def test_a_process_in_which_nothing_can_be_computed_any_more_takes_the_worker_do
     monkeypatch.setattr(Engine, "drain", drain)
     runtime = ProcessRuntime(broken.model_copy(update={"overrides": None}))
     runtime.open()
-    with capture_logs() as told:
+    with capture_logs() as logs:
         runtime.drain()
     runtime.close(exitcode=0)
     assert (os.getppid(), signal.SIGINT) in kills
     assert runtime.has_failed
-    assert "worker.useless" in {one["event"] for one in told}
+    assert "worker.useless" in {one["event"] for one in logs}
 
 
 class Worker:

@@ -38,15 +38,15 @@ def knows(*locals_: str, otherwise: str = NOT_FOUND) -> Script:
 
 def turning(after: int) -> Script:
     """Every fourth of user0, user1 … is missing; after so many recipients everybody new is."""
-    heard = 0
+    commands = 0
     accepted: set[str] = set()
 
     def say(address: str) -> str:
-        nonlocal heard
-        heard += 1
+        nonlocal commands
+        commands += 1
         local = address.partition("@")[0]
         is_there = local.startswith("user") and int(local[4:]) % 4 != 0
-        if address in accepted or (is_there and heard <= after):
+        if address in accepted or (is_there and commands <= after):
             accepted.add(address)
             return "250 2.1.5 Ok"
         return NOT_FOUND

@@ -44,4 +44,4 @@ async def talk(
 
 
 def codes(log: SessionLog) -> dict[str, int]:
-    return {address: heard.reply.code for address, heard in log.answers.items()}
+    return {address: answer.reply.code for address, answer in log.answers.items()}

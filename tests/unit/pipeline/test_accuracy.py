@@ -29,8 +29,8 @@ _GONE, _BLOCKED = "550 5.1.1 User unknown", "550 5.7.1 Message blocked by policy
 _LATER, _HELD = "451 4.3.0 try again later", "Not delivering to previously bounced address"
 
 
-def outcome(day: float, kind: str, said: str = "") -> Outcome:
-    diagnosis = diagnose(said) if said else ACCEPTED
+def outcome(day: float, kind: str, text: str = "") -> Outcome:
+    diagnosis = diagnose(text) if text else ACCEPTED
     return Outcome("", OutcomeKind(kind), day * DAY_SECONDS, diagnosis, "file")
 
 
@@ -61,8 +61,8 @@ def outcome(day: float, kind: str, said: str = "") -> Outcome:
 def test_the_first_message_after_a_verdict_decides(
     judged: list[float], what: list[tuple[float, str, str]], expected: list[Fate | None]
 ) -> None:
-    told = [outcome(*one) for one in what]
-    assert fates([day * DAY_SECONDS for day in judged], reversed(told)) == expected
+    outcomes = [outcome(*one) for one in what]
+    assert fates([day * DAY_SECONDS for day in judged], reversed(outcomes)) == expected
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,10 @@ async def test_a_schema_that_is_too_old_is_told_once_a_minute_by_each_task_and_i
             failures.record("sweep", old)
             failures.record("heartbeat", old)
             failures.record("heartbeat", LookupError())
-    told = [(line["event"], line["error"]) for line in logs]
+    events = [(line["event"], line["error"]) for line in logs]
     for task in ("sweep.error", "heartbeat.error"):
-        assert told.count((task, "database_not_migrated")) == 2
-    assert told.count(("heartbeat.error", "builtins.LookupError")) == 4
+        assert events.count((task, "database_not_migrated")) == 2
+    assert events.count(("heartbeat.error", "builtins.LookupError")) == 4
     assert (counts["upkeep_errors_total", "heartbeat"], counts["upkeep_errors_total", "sweep"]) == (4, 0)
 
 
@@ -129,11 +129,11 @@ async def test_one_domain_whose_answer_cannot_be_read_is_unknown_and_takes_no_ot
 async def test_an_answer_that_cannot_be_taken_is_a_failure_and_time_goes_on_for_the_others() -> None:
     async with serving({"late.test": {"A": SILENCE}, "here.test": {"A": Says(["127.0.0.9"])}}) as stub:
         client = DnsClient(servers=[stub.server], timeout=0.2, tries=2)
-        told: list[DnsOutcome] = []
+        outcomes: list[DnsOutcome] = []
         over = asyncio.Event()
 
         def odd(answer: DnsAnswer) -> None:
-            told.append(answer.outcome)
+            outcomes.append(answer.outcome)
             if answer.outcome is DnsOutcome.FOUND:
                 breaks()
 
@@ -147,5 +147,5 @@ async def test_an_answer_that_cannot_be_taken_is_a_failure_and_time_goes_on_for_
         over.clear()
         client.ask("late.test", RecordType.A, late)
         await over.wait()
-        assert told == [DnsOutcome.FOUND, DnsOutcome.FAILED]
+        assert outcomes == [DnsOutcome.FOUND, DnsOutcome.FAILED]
         await client.aclose()

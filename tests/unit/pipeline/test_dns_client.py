@@ -212,8 +212,8 @@ def test_a_question_on_a_connection_that_breaks_before_it_is_sent_is_asked_on_an
             reset.set()
 
     async def ask_twice(address: tuple[str, int]) -> list[object]:
-        loop, told = asyncio.get_running_loop(), list[object]()
-        loop.set_exception_handler(lambda _, context: told.append(context))
+        loop, answers = asyncio.get_running_loop(), list[object]()
+        loop.set_exception_handler(lambda _, context: answers.append(context))
         client, question = TcpClient(address, patience=5), message.encode_question("x.test", RecordType.MX)
         first, second = (loop.create_future() for _ in range(2))
         client.ask(question, RecordType.MX, first.set_result, edns=False)
@@ -225,14 +225,14 @@ def test_a_question_on_a_connection_that_breaks_before_it_is_sent_is_asked_on_an
             pass
         await second
         await client.aclose()
-        return [*told, first.result().outcome, second.result().outcome]
+        return [*answers, first.result().outcome, second.result().outcome]
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         (server := threading.Thread(target=serve, args=[listening])).start()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            told = runner.run(ask_twice(listening.getsockname()))
+            answers = runner.run(ask_twice(listening.getsockname()))
         server.join()
-    assert told == [DnsOutcome.NO_DATA, DnsOutcome.NO_DATA]
+    assert answers == [DnsOutcome.NO_DATA, DnsOutcome.NO_DATA]
 
 
 async def test_what_is_open_at_the_library_fails_while_the_loop_still_runs() -> None:
@@ -434,12 +434,12 @@ async def test_questions_in_flight_are_bounded_and_none_is_lost() -> None:
 async def test_closing_answers_what_is_open_and_what_is_asked_afterwards() -> None:
     async with serving({"x.test": {"MX": SILENCE}}) as stub:
         client = DnsClient(servers=[stub.server], concurrency=2)
-        heard: list[DnsAnswer] = []
+        answers: list[DnsAnswer] = []
         for _ in range(5):
-            client.ask("x.test", RecordType.MX, heard.append)
+            client.ask("x.test", RecordType.MX, answers.append)
         await asyncio.sleep(0)  # let the first two be sent
         await client.aclose()
-        assert [answer.detail for answer in heard] == ["resolver closed"] * 5
+        assert [answer.detail for answer in answers] == ["resolver closed"] * 5
         assert (await ask(client, "x.test")).detail == "resolver closed"
 
 

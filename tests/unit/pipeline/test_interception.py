@@ -20,12 +20,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("heard", "intercepted"), CASES.values(), ids=CASES)
-def test_a_name(heard: dict[str, str], *, intercepted: bool) -> None:
+@pytest.mark.parametrize(("names", "intercepted"), CASES.values(), ids=CASES)
+def test_a_name(names: dict[str, str], *, intercepted: bool) -> None:
     detector = InterceptionDetector(Providers())
-    for n, (provider, name) in enumerate(heard.items()):
+    for n, (provider, name) in enumerate(names.items()):
         detector.record_greeting("", provider, Greeting(f"192.0.2.{n}", name))
-    assert detector.is_intercepted("", next(iter(heard.values()))) is intercepted
+    assert detector.is_intercepted("", next(iter(names.values()))) is intercepted
     assert not detector.is_intercepted("another source", "fw.corp.test")
 
 

@@ -371,12 +371,12 @@ def _witnesses() -> dict[str, tuple[frozenset[str], ...]]:
     for domain, answer, random, blanket in product(DomainState, _HEARD, Known, (False, True)):
         evidence = Evidence(Mode.DEEP, domain=domain, answer=answer, catch_all=random, blanket=blanket)
         sets = taken.setdefault(judge(evidence).result, (set(), set(), set()))
-        for known, said in zip(sets, (domain, answer, random), strict=True):
-            known.add(said.value)
+        for known, seen in zip(sets, (domain, answer, random), strict=True):
+            known.add(seen.value)
     return {
         result: tuple(
-            frozenset() if len(said) == size else frozenset(said)
-            for said, size in zip(sets, sizes, strict=True)
+            frozenset() if len(seen) == size else frozenset(seen)
+            for seen, size in zip(sets, sizes, strict=True)
         )
         for result, sets in taken.items()
     }

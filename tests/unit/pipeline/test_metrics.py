@@ -9,12 +9,12 @@ from tests.support.captured_metrics import Counted
 
 
 def test_replies_are_counted_by_provider_and_class() -> None:
-    heard = [("google", Answer.ACCEPTED)] * 3 + [
+    replies = [("google", Answer.ACCEPTED)] * 3 + [
         ("google", Answer.NOT_FOUND),
         ("acme.example", Answer.ACCEPTED),
     ]
     counts = Counted(*METRICS)
-    count_replies(heard)
+    count_replies(replies)
     count_replies(("shop.example", Answer.ACCEPTED) for _ in range(2))
     assert counts == {
         ("smtp_reply_total", "google", "accepted"): 3,

@@ -60,7 +60,7 @@ _HTML = "Content-Type: text/html\n"
 class Case:
     name: str
     message: str
-    told: list[tuple[str, OutcomeKind, Answer]]
+    expected: list[tuple[str, OutcomeKind, Answer]]
 
 
 CASES = [
@@ -264,30 +264,34 @@ CASES = [
 @pytest.mark.parametrize("ends", ["\n", "\r\n"], ids=["lf", "crlf"])
 def test_a_message_tells_what_happened_to_whom(case: Case, ends: str) -> None:
     found = read_message(case.message.replace("\n", ends).encode())
-    assert [(one.address, one.kind, one.diagnosis.answer) for one in found] == case.told
+    assert [(one.address, one.kind, one.diagnosis.answer) for one in found] == case.expected
 
 
 def test_a_report_names_its_time_and_its_message() -> None:
-    (told,) = read_message(CASES[0].message.encode())
-    assert (told.happened_at, told.message_id, told.origin) == (1_793_700_001.0, "m1@sender.example", "dsn")
-    assert "@shop" not in told.diagnosis.text
+    (outcome,) = read_message(CASES[0].message.encode())
+    assert (outcome.happened_at, outcome.message_id, outcome.origin) == (
+        1_793_700_001.0,
+        "m1@sender.example",
+        "dsn",
+    )
+    assert "@shop" not in outcome.diagnosis.text
 
 
 @pytest.mark.parametrize("zone", ["+0100", "CET", "GMT+0100"])
 def test_the_time_of_a_bounce_is_that_of_its_zone(zone: str) -> None:
-    (told,) = read_message(
+    (outcome,) = read_message(
         "From: MAILER-DAEMON@mx.example\nTo: news@sender.example\n"
         f"Date: Tue, 3 Nov 2026 10:00:01 {zone}\nSubject: failure notice\n\n"
         "<jane@b.example>:\n550 5.1.1 user unknown\n".encode()
     )
-    assert told.happened_at == 1_793_696_401.0
+    assert outcome.happened_at == 1_793_696_401.0
 
 
 @pytest.mark.parametrize("word", ["=?utf-8?b?a?=", "=?utf-8?b?w7x?= =?x-none?q?=FC?=", "=?utf-8?q?=?="])
 def test_a_header_whose_encoded_words_are_broken_stands_as_it_is(word: str) -> None:
     message = _plain("<jane@shop.example>: 550 5.1.1 User unknown").replace("failure notice", word)
-    (told,) = read_message(message.encode())
-    assert (told.address, told.diagnosis.answer) == ("jane@shop.example", _A.NOT_FOUND)
+    (outcome,) = read_message(message.encode())
+    assert (outcome.address, outcome.diagnosis.answer) == ("jane@shop.example", _A.NOT_FOUND)
 
 
 @pytest.mark.parametrize("raw", [b"", b"no headers at all", b"\xff\xfe\x00", b"\n\n\n"])
@@ -390,12 +394,12 @@ WEBHOOKS: list[tuple[SenderKind, Any, list[tuple[OutcomeKind, Answer]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("sender", "posted", "told"), WEBHOOKS)
+@pytest.mark.parametrize(("sender", "posted", "expected"), WEBHOOKS)
 def test_of_a_webhook_the_diagnostic_counts_and_not_the_category(
-    sender: SenderKind, posted: object, told: list[tuple[OutcomeKind, Answer]]
+    sender: SenderKind, posted: object, expected: list[tuple[OutcomeKind, Answer]]
 ) -> None:
     found = read_webhook(sender, json.dumps(posted).encode())
-    assert [one and (one.kind, one.diagnosis.answer) for one in found] == told
+    assert [one and (one.kind, one.diagnosis.answer) for one in found] == expected
 
 
 @pytest.mark.parametrize("bad", [7, None, [], {"event": "bounce"}, {"event": "bounce", "email": "nobody"}])
@@ -409,8 +413,8 @@ def test_an_event_that_cannot_be_read_takes_no_other_with_it_and_counts(bad: obj
 
 def test_half_a_character_of_json_is_no_reason_to_store_nothing() -> None:
     event = {"event": "bounce", "email": "a\ud83d@y.example", "reason": "550 user\ud83d", "smtp-id": "\udca9"}
-    (told,) = filter(None, read_webhook(SenderKind.SENDGRID, json.dumps([event]).encode()))
-    assert (told.address, told.message_id) == ("a\ufffd@y.example", "\ufffd")
+    (outcome,) = filter(None, read_webhook(SenderKind.SENDGRID, json.dumps([event]).encode()))
+    assert (outcome.address, outcome.message_id) == ("a\ufffd@y.example", "\ufffd")
     report = _dsn("Final-Recipient: utf-8; a\\x{D83D}@y.example\nAction: failed\n", to="undisclosed")
     (named,) = read_message(report.encode())
     assert named.address == "a\ufffd@y.example"
@@ -427,12 +431,12 @@ def test_a_broken_webhook_is_an_error_with_a_code_or_tells_nothing(sender: Sende
 
 
 def _outcome(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -> Outcome:
-    said = ACCEPTED if answer is Answer.ACCEPTED else Diagnosis(answer, "rule", 550)
-    return Outcome("x@y.example", kind, NOW - days * DAY_SECONDS, said, "file")
+    diagnosis = ACCEPTED if answer is Answer.ACCEPTED else Diagnosis(answer, "rule", 550)
+    return Outcome("x@y.example", kind, NOW - days * DAY_SECONDS, diagnosis, "file")
 
 
 @pytest.mark.parametrize(
-    ("history", "shown"),
+    ("history", "expected"),
     [
         ([], None),
         ([_outcome(_K.DELIVERED, 1)], _A.ACCEPTED),
@@ -458,9 +462,9 @@ def _outcome(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -
         ([_outcome(_K.COMPLAINED, 3)], _A.ACCEPTED),
     ],
 )
-def test_the_newest_outcome_that_decides_does(history: list[Outcome], shown: Answer | None) -> None:
+def test_the_newest_outcome_that_decides_does(history: list[Outcome], expected: Answer | None) -> None:
     fact = mailbox_fact(history, OutcomePolicy(), NOW)
-    assert (fact.answer if fact else None) == shown
+    assert (fact.answer if fact else None) == expected
 
 
 @pytest.mark.parametrize("arrival", [_K.DELIVERED, _K.COMPLAINED, _K.UNSUBSCRIBED])
@@ -489,7 +493,7 @@ def test_of_two_without_a_time_nobody_knows_which_is_how_it_is_now(
 
 
 @pytest.mark.parametrize(
-    ("history", "within", "shown"),
+    ("history", "within", "expected"),
     [
         ([_outcome(_K.DELIVERED, 5)], 6 * DAY_SECONDS, _A.ACCEPTED),
         ([_outcome(_K.DELIVERED, 5)], 4 * DAY_SECONDS, None),
@@ -499,10 +503,10 @@ def test_of_two_without_a_time_nobody_knows_which_is_how_it_is_now(
     ],
 )
 def test_who_says_how_old_an_answer_may_be_is_told_nothing_older(
-    history: list[Outcome], within: float, shown: Answer | None
+    history: list[Outcome], within: float, expected: Answer | None
 ) -> None:
     fact = mailbox_fact(history, OutcomePolicy(), NOW, within=within)
-    assert (fact.answer if fact else None) == shown
+    assert (fact.answer if fact else None) == expected
 
 
 def test_a_finding_says_by_which_policy_it_was_made() -> None:
@@ -758,7 +762,7 @@ Content-Transfer-Encoding: 8bit
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "expected"),
     [
         (
             _PROSE.format(
@@ -904,10 +908,10 @@ Content-Transfer-Encoding: 8bit
     ],
 )
 def test_messages_of_servers_that_write_their_own_way(
-    message: str, told: tuple[str, OutcomeKind, Answer]
+    message: str, expected: tuple[str, OutcomeKind, Answer]
 ) -> None:
     (found,) = read_message(message.encode())
-    assert (found.address, found.kind, found.diagnosis.answer) == told
+    assert (found.address, found.kind, found.diagnosis.answer) == expected
 
 
 def test_each_recipient_of_a_list_in_quotes_has_its_own_words() -> None:
@@ -934,14 +938,14 @@ def test_a_bounce_is_read_in_its_charset_and_in_utf_8_that_is_labelled_as_anothe
     assert any(words in found.diagnosis.text for words in ("用户不存在", "vérifier"))
 
 
-@pytest.mark.parametrize("told", ["a@" + "b." * 200, "c=US;" * 400 + "SMTP=", "550-" * 500, "label " * 500])
-def test_a_text_made_to_be_searched_for_ever_is_read_to_its_end(told: str) -> None:
-    assert read_message(_plain(f"User unknown\n{told}\n").encode()) == ()
+@pytest.mark.parametrize("text", ["a@" + "b." * 200, "c=US;" * 400 + "SMTP=", "550-" * 500, "label " * 500])
+def test_a_text_made_to_be_searched_for_ever_is_read_to_its_end(text: str) -> None:
+    assert read_message(_plain(f"User unknown\n{text}\n").encode()) == ()
 
 
 def test_each_of_several_that_are_named_in_the_same_way_is_told() -> None:
-    told = "".join(f"Unknown user: {name}@b.test\n\n553 5.3.0 Addressee unknown\n\n" for name in "xyz")
-    found = read_message(_plain(told).encode())
+    text = "".join(f"Unknown user: {name}@b.test\n\n553 5.3.0 Addressee unknown\n\n" for name in "xyz")
+    found = read_message(_plain(text).encode())
     assert [(one.address, one.diagnosis.answer) for one in found] == [
         (f"{name}@b.test", _A.NOT_FOUND) for name in "xyz"
     ]
@@ -958,25 +962,29 @@ _BY_THEMSELVES = [
 @pytest.mark.parametrize(
     ("begin", "each", "end"),
     [
-        ("<{to}>:\n    {said}\n\n", "", ""),
-        ("{said}\n{to}\n\n", "", ""),
-        ("{to}\n", "\n... while talking to mx.shop.example:\n>>> RCPT To:<{to}>\n<<< {said}", "\nbye\n"),
-        ("{to}<mailto:{to}>\nIt could not be delivered.\n\n", "{to}\nServer returned '{said}'\n\n", ""),
+        ("<{to}>:\n    {words}\n\n", "", ""),
+        ("{words}\n{to}\n\n", "", ""),
+        ("{to}\n", "\n... while talking to mx.shop.example:\n>>> RCPT To:<{to}>\n<<< {words}", "\nbye\n"),
+        ("{to}<mailto:{to}>\nIt could not be delivered.\n\n", "{to}\nServer returned '{words}'\n\n", ""),
     ],
     ids=["behind", "above", "transcript", "twice"],
 )
 def test_what_is_said_of_one_recipient_is_said_of_no_other(
     begin: str, each: str, end: str, order: tuple[int, ...]
 ) -> None:
-    told = [(f"{'abc'[place]}{'jane'[place:]}@shop.example", *_BY_THEMSELVES[place]) for place in order]
-    prose = "".join(part.format(to=to, said=said) for part in (begin, each) for to, said, _ in told) + end
-    fields = "\n\n".join(f"Final-Recipient: rfc822; {to}\nAction: failed\nStatus: 5.0.0" for to, *_ in told)
+    reports = [(f"{'abc'[place]}{'jane'[place:]}@shop.example", *_BY_THEMSELVES[place]) for place in order]
+    prose = (
+        "".join(part.format(to=to, words=words) for part in (begin, each) for to, words, _ in reports) + end
+    )
+    fields = "\n\n".join(
+        f"Final-Recipient: rfc822; {to}\nAction: failed\nStatus: 5.0.0" for to, *_ in reports
+    )
 
     plain = read_message(_plain(f"These could not be delivered:\n\n{prose}").encode())
     structured = read_message(_dsn(fields + "\n", prose=prose).encode())
 
     for found in (plain, structured):
-        assert [(one.address, one.diagnosis.answer) for one in found] == [(to, is_) for to, _, is_ in told]
+        assert [(one.address, one.diagnosis.answer) for one in found] == [(to, is_) for to, _, is_ in reports]
 
 
 def test_an_address_that_ends_like_another_is_another() -> None:
@@ -1004,8 +1012,8 @@ def test_whom_a_server_names_in_its_words_has_not_bounced() -> None:
 
 def test_the_headline_of_a_report_is_no_reason() -> None:
     prose = "The following message to <jane@shop.example> was undeliverable.\nThe reason:\n5.3.0 - setup\n"
-    (told,) = read_message(_plain(prose).encode())
-    assert told.diagnosis.answer is _A.UNCLEAR
+    (outcome,) = read_message(_plain(prose).encode())
+    assert outcome.diagnosis.answer is _A.UNCLEAR
 
 
 def test_a_server_that_refuses_for_good_does_not_end_what_is_still_tried() -> None:
@@ -1014,8 +1022,8 @@ def test_a_server_that_refuses_for_good_does_not_end_what_is_still_tried() -> No
         "    553 messages from 192.0.2.1 will be permanently deferred: 550 user unknown\n\n"
         "Delivery attempts will continue.\n"
     )
-    (told,) = read_message(_plain(prose).encode())
-    assert told.kind is _K.DEFERRED
+    (outcome,) = read_message(_plain(prose).encode())
+    assert outcome.kind is _K.DEFERRED
 
 
 def test_a_refusal_for_spam_is_no_complaint() -> None:
@@ -1024,8 +1032,8 @@ def test_a_refusal_for_spam_is_no_complaint() -> None:
         "Subject: DELIVERY FAILURE: 554 5.7.1 spam message rejected\n\n"
         "554 5.7.1 spam message rejected\njane@shop.example\n"
     )
-    (told,) = read_message(message.encode())
-    assert (told.address, told.kind, told.diagnosis.answer) == (
+    (outcome,) = read_message(message.encode())
+    assert (outcome.address, outcome.kind, outcome.diagnosis.answer) == (
         "jane@shop.example",
         _K.BOUNCED,
         _A.REFUSED_US,
@@ -1050,9 +1058,9 @@ _RETURNED = (
 )
 def test_what_a_message_of_ours_says_is_no_reason_of_its_bounce(copy: str) -> None:
     prose = f"It could not be delivered.\n\n<jane@shop.example>: message too large\n\n{copy}\n"
-    (told,) = read_message(_plain(prose).encode())
-    assert (told.address, told.kind) == ("jane@shop.example", _K.BOUNCED)
-    assert told.diagnosis.answer not in {_A.NOT_FOUND, _A.DISABLED}
+    (outcome,) = read_message(_plain(prose).encode())
+    assert (outcome.address, outcome.kind) == ("jane@shop.example", _K.BOUNCED)
+    assert outcome.diagnosis.answer not in {_A.NOT_FOUND, _A.DISABLED}
 
 
 def test_a_report_may_name_the_message_before_it_says_why() -> None:
@@ -1060,8 +1068,8 @@ def test_a_report_may_name_the_message_before_it_says_why() -> None:
         "Your message\n\n  To: jane@shop.example\n  Subject: News\n  Sent: Tue, 3 Nov 2026\n\n"
         "did not reach the following recipient(s):\n\njane@shop.example\n    550 5.1.1 user unknown\n"
     )
-    (told,) = read_message(_plain(prose).encode())
-    assert (told.address, told.diagnosis.answer) == ("jane@shop.example", _A.NOT_FOUND)
+    (outcome,) = read_message(_plain(prose).encode())
+    assert (outcome.address, outcome.diagnosis.answer) == ("jane@shop.example", _A.NOT_FOUND)
 
 
 @pytest.mark.parametrize("sender", ["postmaster@sender.example", "quarantine@filter.example"])
@@ -1093,12 +1101,12 @@ def test_what_a_mail_server_tells_of_its_spam_filter_is_no_complaint(subject: st
     message = _plain(
         "The message to <jane@shop.example> was classified as spam.\n", sender="postmaster@shop.example"
     )
-    told = read_message(message.replace("failure notice", subject).encode())
-    assert _K.COMPLAINED not in {one.kind for one in told}
+    outcomes = read_message(message.replace("failure notice", subject).encode())
+    assert _K.COMPLAINED not in {one.kind for one in outcomes}
 
 
 @pytest.mark.parametrize(
-    ("original", "told"),
+    ("original", "expected"),
     [
         ("To: jane@shop.example", ["jane@shop.example"]),
         ("To: jane@shop.example, bob@shop.example", []),
@@ -1106,7 +1114,7 @@ def test_what_a_mail_server_tells_of_its_spam_filter_is_no_complaint(subject: st
     ],
 )
 def test_a_complaint_that_names_nobody_is_by_the_only_recipient_and_not_by_a_list(
-    original: str, told: list[str]
+    original: str, expected: list[str]
 ) -> None:
     message = (
         "From: fbl@isp.example\nTo: fbl@sender.example\nMIME-Version: 1.0\n"
@@ -1114,25 +1122,25 @@ def test_a_complaint_that_names_nobody_is_by_the_only_recipient_and_not_by_a_lis
         "--x\nContent-Type: message/feedback-report\n\nFeedback-Type: abuse\n\n"
         f"--x\nContent-Type: message/rfc822\n\nFrom: news@sender.example\n{original}\n\nx\n--x--\n"
     )
-    assert [one.address for one in read_message(message.encode())] == told
+    assert [one.address for one in read_message(message.encode())] == expected
 
 
 def test_the_text_of_a_report_about_somebody_else_says_nothing_of_its_recipient() -> None:
     fields = "Final-Recipient: rfc822; jane@shop.example\nAction: failed\nStatus: 5.0.0\n"
-    (told,) = read_message(_dsn(fields, prose="<bob@shop.example>:\n550 5.1.1 User unknown").encode())
-    assert (told.address, told.diagnosis.answer) == ("jane@shop.example", _A.UNCLEAR)
+    (outcome,) = read_message(_dsn(fields, prose="<bob@shop.example>:\n550 5.1.1 User unknown").encode())
+    assert (outcome.address, outcome.diagnosis.answer) == ("jane@shop.example", _A.UNCLEAR)
 
 
 @pytest.mark.parametrize(
-    ("to", "told"),
+    ("to", "expected"),
     [
         ("bounces+12-jane=shop.example@sender.example", ["jane@shop.example"]),
         ("bounces+jane+info=shop.example@sender.example", []),  # of the list "jane", or of the tag "info"?
     ],
 )
-def test_a_return_address_that_can_be_read_in_two_ways_names_nobody(to: str, told: list[str]) -> None:
+def test_a_return_address_that_can_be_read_in_two_ways_names_nobody(to: str, expected: list[str]) -> None:
     message = _plain("The reason given was:\n550 5.1.1 user unknown\n").replace("news@sender.example", to, 1)
-    assert [one.address for one in read_message(message.encode())] == told
+    assert [one.address for one in read_message(message.encode())] == expected
 
 
 def test_neither_a_sender_nor_a_mailing_list_is_taken_for_the_recipient() -> None:
@@ -1396,8 +1404,8 @@ def test_nor_is_a_role_missing_in_the_words_of_exim() -> None:
         "    SMTP error from remote mail server after RCPT TO:<karl@home.example>:\n"
         "    550 5.1.1 no such user\n"
     )
-    told = _reported(_plain(text, headers="X-Failed-Recipients: karl@home.example\n"))
-    assert told == [("sales@shop.example", _K.BOUNCED, _A.UNCLEAR)]
+    reported = _reported(_plain(text, headers="X-Failed-Recipients: karl@home.example\n"))
+    assert reported == [("sales@shop.example", _K.BOUNCED, _A.UNCLEAR)]
 
 
 def test_a_message_that_arrived_at_one_of_two_behind_an_address_arrived() -> None:

@@ -97,8 +97,8 @@ def test_the_doubt_ends_when_half_of_the_recent_are_accepted_and_what_follows_is
 @pytest.mark.parametrize(("companies", "jumps"), [(8, 0), (9, 1)])
 def test_dead_companies_count_a_little_each(companies: int, jumps: int) -> None:
     gauge = gauge_after(GOOD + "+" * 10)  # what came before is no part of the recent fifty
-    told = [gauge.count(f"dead{n}.test", refused=True) for n in range(companies) for _ in range(50)]
-    assert len([jump for jump in told if jump]) == jumps
+    refusals = [gauge.count(f"dead{n}.test", refused=True) for n in range(companies) for _ in range(50)]
+    assert len([jump for jump in refusals if jump]) == jumps
 
 
 def test_a_dead_company_is_no_news_about_its_host() -> None:

@@ -181,10 +181,10 @@ def test_an_acceptance_confirms_only_the_refusals_of_sessions_that_had_ended_bef
             log.witness, log.witness_reply = "ann@a.test", refused
         collector.queue.finish(plan)
         collector.record_session(plan, log, elapsed=0.1)
-    heard = {who: fact.answer for who, fact in collector.mailboxes.items()}
-    assert heard.pop("ann@a.test") is Answer.ACCEPTED
-    assert set(heard) == {"bob@a.test", "joe@a.test", "kim@a.test", "eve@a.test", "fay@a.test"}
-    assert set(heard.values()) == {Answer.DOUBTED}
+    answers = {who: fact.answer for who, fact in collector.mailboxes.items()}
+    assert answers.pop("ann@a.test") is Answer.ACCEPTED
+    assert set(answers) == {"bob@a.test", "joe@a.test", "kim@a.test", "eve@a.test", "fay@a.test"}
+    assert set(answers.values()) == {Answer.DOUBTED}
 
 
 @pytest.mark.parametrize(("again", "answer"), [(550, Answer.DOUBTED), (250, Answer.NOT_FOUND)])
@@ -200,14 +200,14 @@ def test_a_refused_witness_speaks_for_the_sessions_that_end_after_it_too(again: 
             log.witness, log.witness_reply = route.witness, replace(refused, code=again)
         collector.queue.finish(plan)
         collector.record_session(plan, log, elapsed=0.1)
-    heard = {who: fact.answer for who, fact in collector.mailboxes.items() if fact.smtp_code}
-    assert len(heard) >= 3
-    assert set(heard.values()) == {answer}
+    answers = {who: fact.answer for who, fact in collector.mailboxes.items() if fact.smtp_code}
+    assert len(answers) >= 3
+    assert set(answers.values()) == {answer}
 
 
-@pytest.mark.parametrize(("waiting", "told"), [(MANY_ADDRESSES - 1, ()), (MANY_ADDRESSES, ("a.test",))])
+@pytest.mark.parametrize(("waiting", "expected"), [(MANY_ADDRESSES - 1, ()), (MANY_ADDRESSES, ("a.test",))])
 def test_the_throttle_hears_of_domains_once_many_addresses_have_waited(
-    waiting: int, told: tuple[str, ...]
+    waiting: int, expected: tuple[str, ...]
 ) -> None:
     catch_alls = CatchAllState(lambda: "token")
     queue = ProbeQueue(catch_alls, LearnedLimits())
@@ -222,13 +222,13 @@ def test_the_throttle_hears_of_domains_once_many_addresses_have_waited(
     (plan,) = queue.next_sessions(1, 0.0)
     for domain, addresses in queue.trim(plan, 3).items():  # what comes back has been there before
         queue.put(route, domain, addresses)
-    assert plan.ask.domains == told
+    assert plan.ask.domains == expected
 
 
 def test_what_every_answer_leads_to() -> None:
-    said = {Answer(name): cells for name, *cells in table("answer")}
-    assert set(said) == set(Answer) - NO_REPLY
-    for answer, cells in said.items():
+    documented = {Answer(name): cells for name, *cells in table("answer")}
+    assert set(documented) == set(Answer) - NO_REPLY
+    for answer, cells in documented.items():
         counted = "no" if answer not in COUNTED else "refused" if answer in REFUSALS else "accepted"
         assert cells == [
             CATCH_ALL.get(answer, Known.UNKNOWN).value,

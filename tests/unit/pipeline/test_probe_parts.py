@@ -348,9 +348,9 @@ def test_what_numbers_a_reply_makes_it_no_other_refusal(
 
 def test_the_asked_address_does_not_sway_what_a_reply_means() -> None:
     text = "<spamhaus.blocked.greylisted@a.test>: Recipient address rejected: User unknown"
-    said = ReplyReader([]).read(rcpt(550, "5.1.1", text), "spamhaus.blocked.greylisted@a.test")
-    assert said.reading.answer is Answer.NOT_FOUND
-    assert "spamhaus" not in said.text
+    reading = ReplyReader([]).read(rcpt(550, "5.1.1", text), "spamhaus.blocked.greylisted@a.test")
+    assert reading.reading.answer is Answer.NOT_FOUND
+    assert "spamhaus" not in reading.text
 
 
 def test_facts_survive_the_cache_and_rubbish_does_not() -> None:

@@ -404,12 +404,12 @@ async def test_a_refusal_that_may_be_everybodys_waits_while_the_random_recipient
 
 
 async def test_a_blanket_refusal_stays_one_where_everybody_is_accepted_later() -> None:
-    heard = 0
+    asked = 0
 
     def say(address: str) -> str:
-        nonlocal heard
-        heard += 1
-        return stamped(address) if heard <= 30 else "250 ok"
+        nonlocal asked
+        asked += 1
+        return stamped(address) if asked <= 30 else "250 ok"
 
     async with mailing(Mailer(rcpt=say)) as port:
         bench = Bench(port, providers=providers(recipients=10, sessions=1))

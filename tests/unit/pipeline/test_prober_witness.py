@@ -191,11 +191,11 @@ async def test_where_nothing_depends_on_it_nobody_is_asked_twice() -> None:
 
 
 async def test_a_witness_that_cannot_be_asked_now_makes_nobody_invalid() -> None:
-    heard: set[str] = set()
+    asked: set[str] = set()
 
     def busy_later(address: str) -> str:
-        again = address in heard
-        heard.add(address)
+        again = address in asked
+        asked.add(address)
         return "451 4.3.0 later" if again else "250 ok" if address.startswith("real") else NOT_FOUND
 
     async with mailing(Mailer(rcpt=busy_later)) as port:

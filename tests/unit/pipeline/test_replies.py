@@ -324,9 +324,11 @@ def test_whose_session_it_was_is_no_reason_where_openwave_puts_it_behind_every_u
 
 
 def test_a_table_of_relayed_mailboxes_is_no_relaying_wherever_the_gateway_cuts_its_name_off() -> None:
-    said = "<jane@example.com>: Recipient address rejected: User unknown in relay recipient table"
-    for length in range(said.index("relay"), len(said)):
-        text = f"permanent failure for one or more recipients (jane@example.com:550 5.1.1 {said[:length]}...)"
+    reply = "<jane@example.com>: Recipient address rejected: User unknown in relay recipient table"
+    for length in range(reply.index("relay"), len(reply)):
+        text = (
+            f"permanent failure for one or more recipients (jane@example.com:550 5.1.1 {reply[:length]}...)"
+        )
         assert classify(rcpt(550, text)).answer is Answer.NOT_FOUND, text
     for words in ("Relay acc...", "User unknown, relay access denied", "Host unknown in relay list"):
         text = f"permanent failure for one or more recipients (jane@example.com:550 5.7.1 {words})"
@@ -334,7 +336,7 @@ def test_a_table_of_relayed_mailboxes_is_no_relaying_wherever_the_gateway_cuts_i
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "Recipient not found, directory does not respond",
         "Empfänger nicht gefunden, das Verzeichnis antwortet nicht",
@@ -358,8 +360,8 @@ def test_a_table_of_relayed_mailboxes_is_no_relaying_wherever_the_gateway_cuts_i
         "Kullanıcı şu anda bulunamadı",
     ],
 )
-def test_who_cannot_be_looked_up_now_is_not_missing(said: str) -> None:
-    assert classify(rcpt(550, said)).answer in {Answer.UNCLEAR, Answer.TEMPORARY}
+def test_who_cannot_be_looked_up_now_is_not_missing(text: str) -> None:
+    assert classify(rcpt(550, text)).answer in {Answer.UNCLEAR, Answer.TEMPORARY}
 
 
 @pytest.mark.parametrize(
@@ -380,7 +382,7 @@ def test_what_a_look_up_found_counts_only_where_it_succeeded(words: str, answer:
 
 
 @pytest.mark.parametrize(
-    ("said", "answers"),
+    ("text", "answers"),
     [
         ("550 5.7.1 Blocked", {Answer.REFUSED_US}),
         ("550 Blocked", {Answer.REFUSED_US, Answer.UNCLEAR}),
@@ -394,9 +396,9 @@ def test_what_a_look_up_found_counts_only_where_it_succeeded(words: str, answer:
     ],
 )
 def test_of_what_exchange_online_passes_on_only_the_remote_servers_own_words_count(
-    said: str, answers: set[Answer]
+    text: str, answers: set[Answer]
 ) -> None:
-    wrapped = f"Remote server returned unknown recipient or mailbox unavailable -> {said}"
+    wrapped = f"Remote server returned unknown recipient or mailbox unavailable -> {text}"
     assert classify(rcpt(550, wrapped, "5.1.351")).answer in answers
     assert classify(rcpt(550, f"550 5.1.351 {wrapped}")).answer in answers
 
@@ -485,20 +487,20 @@ def test_the_words_of_an_address_do_not_count(word: str) -> None:
     ["mx.user-unknown.example", "nosuchuser.example.com", "mailbox-full.example", "mailbox.unknown.mx.test"],
 )
 def test_nor_do_those_of_a_host(name: str) -> None:
-    for said in (f"Rejected by {name}", f"{name}: rejected", f"Not today. ({name})"):
-        assert classify(rcpt(550, said)).answer in {Answer.UNCLEAR, Answer.REFUSED_US}
+    for text in (f"Rejected by {name}", f"{name}: rejected", f"Not today. ({name})"):
+        assert classify(rcpt(550, text)).answer in {Answer.UNCLEAR, Answer.REFUSED_US}
     assert classify(rcpt(550, f"{name}: no such user")).answer is Answer.NOT_FOUND
 
 
-@pytest.mark.parametrize("said", ["User unknown.Please check", "No such user.So sorry", "RCPT.User.Unknown"])
-def test_words_with_a_full_stop_between_them_are_no_host(said: str) -> None:
-    assert classify(rcpt(550, said)).answer is Answer.NOT_FOUND
+@pytest.mark.parametrize("text", ["User unknown.Please check", "No such user.So sorry", "RCPT.User.Unknown"])
+def test_words_with_a_full_stop_between_them_are_no_host(text: str) -> None:
+    assert classify(rcpt(550, text)).answer is Answer.NOT_FOUND
 
 
 @pytest.mark.parametrize("name", ["no-such-user", "user_unknown", "accountDisabled", "not-found"])
 def test_nor_do_those_that_are_joined_in_one(name: str) -> None:
-    for said in (f"<{name}@example.com>: rejected", f"mail for {name}@example.com was not taken"):
-        assert classify(SmtpReply(Stage.RCPT, 550, "", said)).answer not in {
+    for text in (f"<{name}@example.com>: rejected", f"mail for {name}@example.com was not taken"):
+        assert classify(SmtpReply(Stage.RCPT, 550, "", text)).answer not in {
             Answer.NOT_FOUND,
             Answer.DISABLED,
         }
@@ -580,9 +582,9 @@ def test_a_final_answer_carries_no_delay() -> None:
 @pytest.mark.timeout(30)  # a pattern that tries every way through such a text never ends
 def test_hostile_text_comes_to_an_end_as_one_printable_line(text: str) -> None:
     classify(rcpt(550, text), own=["192.0.2.25"])
-    shown = redact(text)
-    assert len(shown) <= 300
-    assert shown.isprintable()
+    redacted = redact(text)
+    assert len(redacted) <= 300
+    assert redacted.isprintable()
 
 
 @pytest.mark.parametrize(

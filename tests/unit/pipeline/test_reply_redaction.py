@@ -11,9 +11,9 @@ from mailsift.pipeline.replies.redaction import redact
 
 @given(text=st.text(max_size=400))
 def test_what_is_shown_is_one_short_printable_line(text: str) -> None:
-    shown = redact(text)
-    assert len(shown) <= 300
-    assert shown.isprintable()
+    redacted = redact(text)
+    assert len(redacted) <= 300
+    assert redacted.isprintable()
 
 
 @given(
@@ -22,13 +22,13 @@ def test_what_is_shown_is_one_short_printable_line(text: str) -> None:
     after=st.sampled_from(["", ">", ": unknown", ")", " says no", "/", ";", ">>", "]"]),
 )
 def test_no_email_address_is_shown(local: str, before: str, after: str) -> None:
-    shown = redact(f"{before}{local}@mail.example.com{after}")
-    assert not re.search(r"[\w+-]@\w", shown)
-    assert f"{local}@" not in shown
+    redacted = redact(f"{before}{local}@mail.example.com{after}")
+    assert not re.search(r"[\w+-]@\w", redacted)
+    assert f"{local}@" not in redacted
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("<nobody@example.com>: User unknown", "<address>: User unknown"),
         ('"john doe"@example.com unknown', "<address> unknown"),
@@ -46,8 +46,8 @@ def test_no_email_address_is_shown(local: str, before: str, after: str) -> None:
         ("try again in 00:05:00", "try again in 00:05:00"),
     ],
 )
-def test_what_is_hidden_and_what_is_kept(text: str, shown: str) -> None:
-    assert redact(text) == shown
+def test_what_is_hidden_and_what_is_kept(text: str, expected: str) -> None:
+    assert redact(text) == expected
 
 
 def test_our_own_names_are_hidden_where_they_are_given() -> None:

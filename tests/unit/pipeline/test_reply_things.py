@@ -139,9 +139,9 @@ AWAY = (
 )
 
 
-@pytest.mark.parametrize(("registers", "said"), AWAY)
-def test_a_register_that_is_away_makes_nobody_invalid(registers: str, said: str) -> None:
-    assert made_invalid(registers, said) == []
+@pytest.mark.parametrize(("registers", "text"), AWAY)
+def test_a_register_that_is_away_makes_nobody_invalid(registers: str, text: str) -> None:
+    assert made_invalid(registers, text) == []
 
 
 # what is ours, and what is said of it
@@ -213,9 +213,9 @@ OURS = (
 )
 
 
-@pytest.mark.parametrize(("ours", "said"), OURS)
-def test_an_account_or_address_of_ours_makes_nobody_invalid(ours: str, said: str) -> None:
-    assert made_invalid(ours, said) == []
+@pytest.mark.parametrize(("ours", "text"), OURS)
+def test_an_account_or_address_of_ours_makes_nobody_invalid(ours: str, text: str) -> None:
+    assert made_invalid(ours, text) == []
 
 
 @pytest.mark.parametrize("sentence", ["用户数据库不存在", "ユーザーデータベースが存在しません"])

@@ -146,11 +146,11 @@ async def test_a_recipient_is_kept_back_for_the_witness_and_domains_beyond_the_a
 
 
 async def test_a_witness_is_asked_once_more_at_the_end_and_its_first_answer_stands() -> None:
-    heard: list[str] = []
+    recipients: list[str] = []
 
     def say(address: str) -> str:
-        heard.append(address)
-        return "250 ok" if heard.count(address) == 1 else NOT_FOUND
+        recipients.append(address)
+        return "250 ok" if recipients.count(address) == 1 else NOT_FOUND
 
     mailer = Mailer(rcpt=say)
     async with mailing(mailer) as port:
@@ -229,8 +229,8 @@ async def test_a_refusal_of_our_greeting_is_one_of_the_greeting(first: bytes) ->
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 stub\r\n")
         while line := await reader.readline():
-            said = {b"EHLO": first, b"HELO": b"550 5.7.1 you are listed\r\n"}
-            writer.write(said.get(line[:4], b"221 Bye\r\n"))
+            replies = {b"EHLO": first, b"HELO": b"550 5.7.1 you are listed\r\n"}
+            writer.write(replies.get(line[:4], b"221 Bye\r\n"))
 
     async with talking(serve) as port:
         log = await talk(port, DomainRecipients("a.test", "", (ANN,)))
@@ -339,10 +339,10 @@ async def test_a_limit_ends_the_session_where_more_could_still_be_asked(
 async def test_what_was_answered_before_a_refusal_counts_though_more_was_on_the_way() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 stub\r\n")
-        said = {b"MAIL": [b"250 ok", b"550 5.7.1 enough"], b"EHLO": [b"250-stub\r\n250 PIPELINING"]}
-        said[b"RCPT"] = [b"250 ok", b"503 5.5.1 no sender"]
+        scripted = {b"MAIL": [b"250 ok", b"550 5.7.1 enough"], b"EHLO": [b"250-stub\r\n250 PIPELINING"]}
+        scripted[b"RCPT"] = [b"250 ok", b"503 5.5.1 no sender"]
         while line := await reader.readline():
-            replies = said.get(line[:4], [b"221 bye" if line.startswith(b"QUIT") else b"250 ok"])
+            replies = scripted.get(line[:4], [b"221 bye" if line.startswith(b"QUIT") else b"250 ok"])
             writer.write((replies.pop(0) if len(replies) > 1 else replies[0]) + b"\r\n")
 
     async with talking(serve) as port:

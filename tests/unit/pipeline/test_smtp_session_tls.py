@@ -89,8 +89,8 @@ async def test_a_server_that_cannot_do_tls_is_asked_in_the_clear(
         while line := await reader.readline():
             verb = line[:4].decode(errors="replace")
             verbs.append(verb)
-            said = {"EHLO": b"250-stub\r\n250 STARTTLS\r\n", "STAR": after, "QUIT": b"221 Bye\r\n"}
-            writer.write(said.get(verb, b"250 Ok\r\n"))
+            replies = {"EHLO": b"250-stub\r\n250 STARTTLS\r\n", "STAR": after, "QUIT": b"221 Bye\r\n"}
+            writer.write(replies.get(verb, b"250 Ok\r\n"))
             if verb == "QUIT" or (verb == "STAR" and not after.startswith(b"454")):
                 await writer.drain()
                 return
@@ -112,8 +112,8 @@ async def test_a_server_that_falls_silent_at_starttls_is_not_asked_in_the_clear(
         writer.write(b"220 stub\r\n")
         while line := await reader.readline():
             verbs.append(line[:4].decode(errors="replace"))
-            said = {"EHLO": b"250-stub\r\n250 STARTTLS\r\n", "STAR": b"", "QUIT": b"221 Bye\r\n"}
-            writer.write(said.get(verbs[-1], b"250 Ok\r\n"))
+            replies = {"EHLO": b"250-stub\r\n250 STARTTLS\r\n", "STAR": b"", "QUIT": b"221 Bye\r\n"}
+            writer.write(replies.get(verbs[-1], b"250 Ok\r\n"))
 
     async with talking(serve) as port:
         log = await talk(port, DomainRecipients("a.test", "", (ANN,)), tls=client_tls, reply_timeout=0.3)

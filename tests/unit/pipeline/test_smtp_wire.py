@@ -171,8 +171,8 @@ def test_an_unfinished_reply_takes_bounded_memory() -> None:
     ],
 )
 def test_a_reply_is_read_in_the_charset_of_its_server(charset: str, words: str) -> None:
-    said = [f"550-5.1.1 {words}".encode(charset), f"550 5.1.1 <ann@a.test> {words}".encode(charset)]
-    assert replies_to(b"\r\n".join([*said, b""])) == [
+    lines = [f"550-5.1.1 {words}".encode(charset), f"550 5.1.1 <ann@a.test> {words}".encode(charset)]
+    assert replies_to(b"\r\n".join([*lines, b""])) == [
         WireReply(550, "5.1.1", (words, f"<ann@a.test> {words}"))
     ]
 

@@ -57,7 +57,7 @@ results = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize(
-    ("shown", "policy", "tier", "reason"),
+    ("row", "policy", "tier", "reason"),
     [
         ({}, {}, Tier.SEND, ""),
         ({"status": "invalid", "result": "mailbox_not_found"}, {}, Tier.REMOVE, "invalid"),
@@ -80,19 +80,17 @@ results = st.fixed_dictionaries(
         ({"score": 80}, {"minimum_score": 80}, Tier.SEND, ""),
     ],
 )
-def test_a_tier_and_its_reason(
-    shown: dict[str, Any], policy: dict[str, Any], tier: Tier, reason: str
-) -> None:
+def test_a_tier_and_its_reason(row: dict[str, Any], policy: dict[str, Any], tier: Tier, reason: str) -> None:
     wanted = TierPolicy(**policy)
-    assert (tier_of(GOOD | shown, wanted), reason_of(GOOD | shown, wanted)) == (tier, reason)
+    assert (tier_of(GOOD | row, wanted), reason_of(GOOD | row, wanted)) == (tier, reason)
 
 
 @given(policies, st.lists(results, min_size=1, max_size=8))
 def test_a_frame_says_what_each_row_says(policy: TierPolicy, rows: list[dict[str, Any]]) -> None:
     frame = pl.DataFrame(rows, schema={name: SEGMENT[name] for name in GOOD})
     frame = frame.rename({name: f"p_{name}" for name in GOOD})
-    said = frame.select(tier=tier_expression(policy, "p_"), reason=reason_expression(policy, "p_")).rows()
-    assert said == [(tier_of(row, policy), reason_of(row, policy)) for row in rows]
+    written = frame.select(tier=tier_expression(policy, "p_"), reason=reason_expression(policy, "p_")).rows()
+    assert written == [(tier_of(row, policy), reason_of(row, policy)) for row in rows]
 
 
 @given(policies, results)

@@ -117,14 +117,14 @@ def test_nothing_to_judge_gives_an_empty_frame_of_the_same_shape() -> None:
 
 
 def test_the_evidence_is_json_with_the_facts_and_points_that_sum_to_the_score() -> None:
-    told = frame(
+    evidence = frame(
         {"address": "info@a.test", "local": "info", "role": True, "suggested_domain": "aa.test"},
         {"address": "x@b.test", "local": "x", "domain": "b.test", "domain_state": "not_asked", "free": True},
         {"rule": "empty", "address": '"\n', "domain": ""},
     )
-    judged = judge_frame(told, FINDINGS, evidence=True)
+    judged = judge_frame(evidence, FINDINGS, evidence=True)
     first, second, third = map(json.loads, judged["evidence"])
-    assert [told["free"] for told in (first, second, third)] == [False, True, False]
+    assert [evidence["free"] for evidence in (first, second, third)] == [False, True, False]
     assert set(first) == {
         *("mode", "syntax_rule", "role", "free", "disposable", "suggested_domain", "unknown_suffix"),
         *("look_alike", "unwanted", "domain", "catch_all", "mailbox", "score_parts"),

@@ -12,7 +12,7 @@ NOON = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("zone", "told"),
+    ("zone", "expected"),
     [
         ("UTC", "1 Jul 2026, 12:00 UTC"),
         ("Europe/Berlin", "1 Jul 2026, 14:00 CEST"),
@@ -23,8 +23,8 @@ NOON = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
         ("Pacific/Kiritimati", "2 Jul 2026, 02:00 UTC+14"),
     ],
 )
-def test_a_moment_is_told_as_clocks_there_show_it(zone: str, told: str) -> None:
-    assert local_text(NOON, zone) == told
+def test_a_moment_is_told_as_clocks_there_show_it(zone: str, expected: str) -> None:
+    assert local_text(NOON, zone) == expected
 
 
 def test_a_moment_at_the_end_of_all_years_is_told_in_utc_where_it_lies_in_the_next() -> None:

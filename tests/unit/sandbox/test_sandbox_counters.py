@@ -17,8 +17,8 @@ class _Clock:
 def test_the_peak_rate_is_that_of_any_rolling_second() -> None:
     clock = _Clock()
     counters = Counters(clock)
-    for moment, expected in ((0.0, 1), (0.9, 2), (0.95, 3), (1.05, 3), (1.96, 2), (5.0, 1)):
-        clock.now = 100.0 + moment
+    for at, expected in ((0.0, 1), (0.9, 2), (0.95, 3), (1.05, 3), (1.96, 2), (5.0, 1)):
+        clock.now = 100.0 + at
         assert counters.rcpt("google") == expected
     assert counters.rcpt("yahoo") == 1
     assert counters.snapshot()["peak_rcpts_per_second_by_provider"] == {"google": 3, "yahoo": 1}

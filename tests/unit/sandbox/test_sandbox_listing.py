@@ -67,9 +67,9 @@ def test_the_truth_of_every_good_row_is_the_worlds(
 ) -> None:
     for true in listed[1]:
         if true["deep_result"] != "syntax_error":
-            said = WORLD.truth(true["email"])
-            assert (said.fast.status, said.medium.status) == (true["fast"], true["medium"])
-            assert (said.deep.status, said.deep.result) == (true["deep"], true["deep_result"])
+            truth = WORLD.truth(true["email"])
+            assert (truth.fast.status, truth.medium.status) == (true["fast"], true["medium"])
+            assert (truth.deep.status, truth.deep.result) == (true["deep"], true["deep_result"])
 
 
 def test_the_shares_are_those_of_a_real_list(

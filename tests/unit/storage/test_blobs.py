@@ -105,7 +105,7 @@ async def test_fetching_what_is_not_there_is_an_error_of_ours(blobs: Blobs) -> N
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("message", "expected"),
     [
         ("status code: 403 Forbidden: <?xml?>\n<Error><Code>ExpiredToken</Code><Message>no", "ExpiredToken"),
         ("status code: 403 Forbidden: <Error><Code>RequestTimeTooSkewed</Code>", "RequestTimeTooSkewed"),
@@ -118,8 +118,11 @@ async def test_fetching_what_is_not_there_is_an_error_of_ours(blobs: Blobs) -> N
         ("Unable to extract metadata from headers", "GenericError"),
     ],
 )
-def test_what_a_store_failed_by_is_told_in_its_own_word_alone(said: str, told: str) -> None:
-    assert reason_of(GenericError(f"Error performing PUT http://store/bucket/key in 3ms - {said}")) == told
+def test_what_a_store_failed_by_is_told_in_its_own_word_alone(message: str, expected: str) -> None:
+    assert (
+        reason_of(GenericError(f"Error performing PUT http://store/bucket/key in 3ms - {message}"))
+        == expected
+    )
 
 
 @pytest.mark.parametrize("fault", ["gone", "not mounted", "something else"])

@@ -56,21 +56,23 @@ async def test_the_first_owner_arrives_once_and_is_owner_and_operator(api: Api) 
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"email": "ada"}, "This is not an email address."),
         ({"account": " "}, "An account name must have 1 to 80 characters."),
         ({"password": "short"}, "A password must have 12 to 200 characters."),
     ],
 )
-async def test_a_mistake_in_the_welcome_can_be_mended(api: Api, fields: dict[str, str], told: str) -> None:
+async def test_a_mistake_in_the_welcome_can_be_mended(
+    api: Api, fields: dict[str, str], expected: str
+) -> None:
     token = await first_link(api)
     assert token
     good = {"account": "Engines", "email": "ada@example.com", "password": PASSWORD}
     async with browser(api) as client:
         answer = await take(client, "/welcome", token, **{**good, **fields})
         assert answer.status_code == 422
-        assert told in answer.text
+        assert expected in answer.text
         assert PASSWORD not in answer.text
         assert (await take(client, "/welcome", token, **good)).status_code == 303
 
@@ -159,10 +161,10 @@ async def test_of_two_invitations_of_one_person_the_newest_counts(api: Api) -> N
 async def test_a_member_is_not_invited_twice_and_nobody_without_an_address(api: Api) -> None:
     email = await person(api)
     async with signed_in(api) as owner:
-        for address, told in [(email, "is already a member"), ("grace", "not an email address")]:
+        for address, expected in [(email, "is already a member"), ("grace", "not an email address")]:
             answer = await post(owner, "/account/invite", email=address, role="member")
             assert answer.status_code in {409, 422}
-            assert told in answer.text
+            assert expected in answer.text
         odd = await post(owner, "/account/invite", email="x@example.com", role="king")
         assert odd.status_code == 422
 

@@ -124,13 +124,13 @@ async def test_lines_are_told_to_webhooks_that_name_the_event_and_to_no_other(se
             assert made.status_code == 200, made.text
         job = await _a_job(api, "June newsletter")
         await post(owner, f"{job}/rerun", page="/")
-    told = await sql(
+    events = await sql(
         settings,
         "SELECT url, convert_from(body, 'UTF8') FROM delivery JOIN event ON event_id = event.id"
         " JOIN endpoint ON endpoint_id = endpoint.id WHERE type = 'audit.recorded' ORDER BY event.created_at",
     )
-    assert {url for url, _ in told} == {"http://127.0.0.1:9/log"}
-    data = json.loads(str(told[-1][1]))["data"]
+    assert {url for url, _ in events} == {"http://127.0.0.1:9/log"}
+    data = json.loads(str(events[-1][1]))["data"]
     assert data["action"] == "job.rerun"
     assert data["sentence"].endswith("ran again “June newsletter” (fast, 12,044 addresses)")
     assert set(data) == {"action", "actor", "subject", "sentence"}

@@ -59,13 +59,13 @@ async def test_what_is_erased_is_gone_the_rest_stays_and_a_receipt_says_so(api: 
     await _furnished(api, "bob")
     async with signed_in(api) as owner, signed_in(api, account="bob") as bob:
         page = words((await owner.get("/account/data")).text)
-        for told in (
+        for sentence in (
             "2 lists, 1 row,",
             "Uploads not started 1 list",
             "730 days after the message; the first goes on 30 Jun 2028",
             "1 list that is still being",
         ):
-            assert told in page, told
+            assert sentence in page, sentence
         await post(owner, "/account/data/erase", what=["lists"], name="bob")
         await post(owner, "/account/data/erase", name="alice")
         before = await _kept(api)

@@ -80,10 +80,10 @@ async def test_the_sample_runs_in_test_mode_and_stays_among_tests(api: Api) -> N
             async for line in live.aiter_lines():
                 if line == "event: end":
                     break
-        told = list(csv.DictReader(io.StringIO((await member.get(f"{job}/download?format=csv")).text)))
-        assert len(told) == sample_list().count(b"\n") - 1
-        assert [row["mailsift_result"] for row in told] == [row["what it shows"] for row in told]
-        assert set(Result) - {Result(row["mailsift_result"]) for row in told} == {
+        rows = list(csv.DictReader(io.StringIO((await member.get(f"{job}/download?format=csv")).text)))
+        assert len(rows) == sample_list().count(b"\n") - 1
+        assert [row["mailsift_result"] for row in rows] == [row["what it shows"] for row in rows]
+        assert set(Result) - {Result(row["mailsift_result"]) for row in rows} == {
             Result.PASSED,
             Result.UNKNOWN_SUFFIX,
         }

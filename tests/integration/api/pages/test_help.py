@@ -34,9 +34,9 @@ async def test_every_page_links_to_a_topic_that_is_there(api: Api) -> None:
             (owner, ["/", "/jobs", "/keys/new", "/nothing-here"]),
             (stranger, ["/login", "/probing", "/nothing-here"]),
         ):
-            told = await _topics(client)
+            topics = await _topics(client)
             linked = {path: await _linked(client, path) for path in paths}
-            assert {path: topic for path, topic in linked.items() if topic and topic not in told} == {}
+            assert {path: topic for path, topic in linked.items() if topic and topic not in topics} == {}
             assert [path for path, topic in linked.items() if topic == ""] == []
         assert set(TOPICS.values()) <= await _topics(operator)
         assert not [topic for topic in await _topics(owner) if topic.startswith("ops")]
@@ -45,11 +45,11 @@ async def test_every_page_links_to_a_topic_that_is_there(api: Api) -> None:
 
 async def _topics(client: httpx.AsyncClient) -> set[str]:
     page = (await client.get("/help")).text
-    told = re.findall(r'<section class="card topic" id="([a-z-]+)"', page)
-    assert len(told) == len(set(told))
-    assert set(re.findall(r'<a href="#([a-z-]+)"', page)) == set(told)
+    topics = re.findall(r'<section class="card topic" id="([a-z-]+)"', page)
+    assert len(topics) == len(set(topics))
+    assert set(re.findall(r'<a href="#([a-z-]+)"', page)) == set(topics)
     assert "http" not in re.sub(r"<pre.*?</pre>", "", page.partition("<main")[2])
-    return set(told)
+    return set(topics)
 
 
 async def _linked(client: httpx.AsyncClient, path: str) -> str | None:

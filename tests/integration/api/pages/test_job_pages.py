@@ -55,7 +55,7 @@ async def test_a_job_is_followed_to_its_end(api: Api) -> None:
         assert events[-1][1]["send"] == "3"
         assert events[-1][1]["sentence"] == "3 of 4 rows are safe to send."
         page = words((await client.get(job)).text)
-    for told in (
+    for sentence in (
         "3 of 4 rows are safe to send. Fast mode does not ask mail servers",
         "Safe to send 3 75.0 %",
         "To review 0 0 %",
@@ -69,7 +69,7 @@ async def test_a_job_is_followed_to_its_end(api: Api) -> None:
         "Fast mode does not look up mail providers.",
         "bulk.validation.completed",
     ):
-        assert told in page.replace("&#39;", "'"), told
+        assert sentence in page.replace("&#39;", "'"), sentence
 
 
 @pytest.mark.usefixtures("worker")
@@ -193,16 +193,16 @@ async def test_runs_of_a_list_are_compared(api: Api, settings: Settings) -> None
         assert "Nothing changed" in same
         await _worsen(settings, second)
         page = (await client.get(f"{again}/runs?against={first}")).text
-        told = words(page)
-        assert "Changed verdict 2" in told
+        text = words(page)
+        assert "Changed verdict 2" in text
         overview = (await client.get(again)).text
         changes = re.search(r'data-swap="([^"]+/changes[^"]+)"', overview)
         assert changes is not None
-        said = words((await client.get(changes[1])).text)
-        assert "2 of 3 addresses have another verdict than in the run" in said
-        assert "2 valid → risky" in said
-        assert "Passed Disposable 2" in told
-        assert "ann@example.com Valid Passed 60 Risky Disposable 20" in told
+        changed = words((await client.get(changes[1])).text)
+        assert "2 of 3 addresses have another verdict than in the run" in changed
+        assert "2 valid → risky" in changed
+        assert "Passed Disposable 2" in text
+        assert "ann@example.com Valid Passed 60 Risky Disposable 20" in text
         stranger = await client.get(f"{again}/runs?against={again}")
         assert "Addresses in both" not in stranger.text
 
@@ -270,8 +270,8 @@ async def test_a_job_is_paused_resumed_cancelled_and_deleted(api: Api, settings:
         gone = await post(client, f"{job}/delete", page="/")
         assert gone.headers["location"] == "/jobs"
         assert (await client.get(job)).status_code == 404
-    told = [action for action, subject in await audit_of(settings) if subject == job_id]
-    assert told == ["job.create", "job.pause", "job.resume", "job.cancel", "job.delete"]
+    actions = [action for action, subject in await audit_of(settings) if subject == job_id]
+    assert actions == ["job.create", "job.pause", "job.resume", "job.cancel", "job.delete"]
 
 
 async def test_what_a_job_waits_for_is_said_in_a_sentence(api: Api, settings: Settings) -> None:

@@ -72,10 +72,10 @@ SENSELESS: list[tuple[dict[str, str | list[str]], str]] = [
 async def test_a_key_that_makes_no_sense_is_not_made(api: Api) -> None:
     good: dict[str, str | list[str]] = {"name": "x", "lifetime": "0", "scope": ["jobs:read"]}
     async with signed_in(api) as owner:
-        for fields, told in SENSELESS:
+        for fields, expected in SENSELESS:
             answer = await post(owner, "/keys/new", "/keys", **{**good, **fields})
             assert answer.status_code == 422, fields
-            assert told in answer.text, fields
+            assert expected in answer.text, fields
     assert await ids(api) == []
 
 

@@ -31,13 +31,13 @@ async def test_a_list_is_looked_at_before_it_starts(api: Api, settings: Settings
     async with signed_in(api, Role.MEMBER) as client:
         href = await uploaded(client)
         page = (await client.get(href)).text
-        told = words(page)
-        assert "4 rows · 3 columns · CSV, utf-8" in told
-        assert "email Addresses" in told
-        assert "2 Bob BOB@example.com" in told
-        assert "2 mailboxes to ask about" in told
-        assert "Many small providers: 2 addresses" in told  # as far as anybody knows before DNS was asked
-        assert re.search(r"Fast about 1 s .* Deep about \d+ s", told)
+        text = words(page)
+        assert "4 rows · 3 columns · CSV, utf-8" in text
+        assert "email Addresses" in text
+        assert "2 Bob BOB@example.com" in text
+        assert "2 mailboxes to ask about" in text
+        assert "Many small providers: 2 addresses" in text  # as far as anybody knows before DNS was asked
+        assert re.search(r"Fast about 1 s .* Deep about \d+ s", text)
         assert '<option value="" selected>email (75.0 % look like addresses)</option>' in page
         assert "Uploaded, not started" in (await client.get("/")).text
         assert "No list yet" in (await client.get("/jobs")).text
@@ -163,9 +163,9 @@ async def test_a_column_is_not_chosen_for_somebody_when_it_is_hardly_addresses(a
 async def test_cells_with_several_addresses_are_told_before_the_list_starts(api: Api) -> None:
     warning = "Cells with several addresses come back as invalid"
     async with signed_in(api, Role.MEMBER) as client:
-        for cell, told in (("a@example.com; b@example.com", True), ("a@example.com", False)):
+        for cell, warns in (("a@example.com; b@example.com", True), ("a@example.com", False)):
             href = await uploaded(client, f'id,email\n1,"{cell}"\n2,c@example.com\n'.encode())
-            assert (warning in (await client.get(href)).text) is told
+            assert (warning in (await client.get(href)).text) is warns
 
 
 async def test_who_confirms_a_column_keeps_what_was_chosen_beside_it(api: Api) -> None:
@@ -182,7 +182,7 @@ async def test_who_confirms_a_column_keeps_what_was_chosen_beside_it(api: Api) -
         href = await uploaded(client)
         page = (await post(client, f"{href}/start", page="/", **fields, **ticked, column="2")).text
         assert "Only 0 % of the column “who”" in page
-    for shown in (
+    for fragment in (
         'name="name" type="text" value="Spring"',
         '<option value="2" selected',
         'name="mode" value="fast" checked',
@@ -192,7 +192,7 @@ async def test_who_confirms_a_column_keeps_what_was_chosen_beside_it(api: Api) -
         'name="hours" type="number" value="3"',
         *(f'name="{name}" type="checkbox" value="on" checked' for name in ticked),
     ):
-        assert shown in page, shown
+        assert fragment in page, fragment
 
 
 async def test_a_column_can_be_chosen_whatever_it_is_called(resolving: Api) -> None:

@@ -213,8 +213,8 @@ async def test_a_domain_opts_out_and_the_public_page_says_how(api: Api, operator
     assert page.status_code == 200
     assert "postmaster@" in page.text
     await post(operator, "/ops/opt-outs/add", domain="Shy.Example.", note="their postmaster wrote")
-    shown = words((await operator.get("/ops/opt-outs")).text)
-    assert "shy.example their postmaster wrote" in shown
+    text = words((await operator.get("/ops/opt-outs")).text)
+    assert "shy.example their postmaster wrote" in text
     assert (await post(operator, "/ops/opt-outs/add", domain="no domain")).status_code == 422
     await post(operator, "/ops/opt-outs/remove", domain="shy.example")
     await post(operator, "/ops/opt-outs/remove", domain="shy.example")

@@ -76,7 +76,7 @@ async def test_every_page_says_what_to_do_while_there_is_nothing(operator: httpx
     for path in PAGES:
         answer = await operator.get(path)
         assert answer.status_code == 200, path
-    told = {
+    expected = {
         "/ops/workers": "No worker has reported in",
         "/ops/leases": "Nothing is being worked on",
         "/ops/throttles": "No provider has been asked yet",
@@ -89,7 +89,7 @@ async def test_every_page_says_what_to_do_while_there_is_nothing(operator: httpx
         "/ops/jobs": "No job matches",
         "/ops": "Nothing is left",
     }
-    for path, text in told.items():
+    for path, text in expected.items():
         assert text in words((await operator.get(path)).text), path
 
 
@@ -99,7 +99,7 @@ async def test_every_page_shows_an_installation_in_full_swing(api: Api, operator
     await strand_messages(api.settings, queued=3, unacked=2)
     await write_ledger(api.settings)
     job = await some_job(api)
-    shown = {
+    expected = {
         "/ops": ("Throughput", "1 schedule is late", "google", "Provider rate limit"),
         "/ops/jobs": ("newsletter 1", "running", "globex"),
         f"/ops/jobs/{job}": (
@@ -129,7 +129,7 @@ async def test_every_page_shows_an_installation_in_full_swing(api: Api, operator
         "/ops/failing-chunks": ("MemoryError", "Start afresh"),
         "/ops/schedules": ("acme every morning", "Late", "Missed"),
     }
-    for path, texts in shown.items():
+    for path, texts in expected.items():
         answer = await operator.get(path)
         assert answer.status_code == 200, path
         seen = words(answer.text)

@@ -23,8 +23,8 @@ async def drop(client: httpx.AsyncClient, path: str, data: bytes) -> str:
 async def test_a_dropped_file_is_counted_and_fills_the_list(api: Api) -> None:
     async with signed_in(api, Role.MEMBER) as client:
         csv = b"email,event\nann@example.com,delivered\nbob@example.com,complaint\ncy@example.com,sent\n"
-        said = await drop(client, "/outcomes", csv)
-        assert "2 new outcomes, 0 known already, 1 not understood." in said
+        answer = await drop(client, "/outcomes", csv)
+        assert "2 new outcomes, 0 known already, 1 not understood." in answer
         assert "No column" in await drop(client, "/outcomes", b"email,name\nann@example.com,Ann\n")
         assert "2 new addresses" in await drop(
             client, "/suppressions/import", b"email\ndora@example.com\n<i>@example.com\nerin@example.com\n"
@@ -151,9 +151,9 @@ async def test_the_policy_says_what_it_means_and_is_set(api: Api) -> None:
                 client, "/outcomes/policy", **{"free": "remove", "delivered_days": "7", **wrong}
             )
             assert refused.status_code == 422
-            told = re.search(r'role="alert"><p>([^<]*)', refused.text)
-            assert told is not None
-            assert re.fullmatch(r"This policy isn’t valid: (?!invalid literal).*", told[1]), told[1]
+            alert = re.search(r'role="alert"><p>([^<]*)', refused.text)
+            assert alert is not None
+            assert re.fullmatch(r"This policy isn’t valid: (?!invalid literal).*", alert[1]), alert[1]
             form = refused.text.partition('action="/outcomes/policy"')[2]
             assert (
                 '<option value="remove" selected>'

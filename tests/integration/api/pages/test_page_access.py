@@ -75,8 +75,8 @@ async def test_a_viewer_changes_nothing(api: Api) -> None:
         token = csrf_of((await viewer.get("/keys")).text)
         for path in sorted(set(routes("POST")) - OWN):
             answer = await viewer.post(address(path), data={"csrf": token})
-            told = (answer.status_code, code_of(answer))
-            assert told == (NO_OPERATOR if path.startswith("/ops") else (403, "role_needed")), path
+            refusal = (answer.status_code, code_of(answer))
+            assert refusal == (NO_OPERATOR if path.startswith("/ops") else (403, "role_needed")), path
 
 
 async def test_a_member_changes_nothing_about_people(api: Api) -> None:

@@ -68,8 +68,8 @@ async def test_an_error_is_a_page_for_people_and_json_for_programs(api: Api) -> 
         assert page.status_code == 404
         assert "There is nothing here" in page.text
         assert re.search(r"Code <code>not_found</code>, request <code>req_[0-9a-f]{24}</code>", page.text)
-        told = await client.get("/nothing-here", headers={"Accept": "application/json"})
-        assert told.json()["code"] == "not_found"
+        problem = await client.get("/nothing-here", headers={"Accept": "application/json"})
+        assert problem.json()["code"] == "not_found"
         program = await client.get("/v1/nothing-here")
         assert program.json()["code"] == "not_found"
         wrong = await client.put("/keys")
@@ -135,7 +135,7 @@ async def test_a_page_and_all_it_loads_is_small(api: Api) -> None:
 
 async def test_a_report_is_noted_by_its_directive_alone(api: Api) -> None:
     secret = "https://evil.example/?email=ada@example.com"
-    told = [
+    reports = [
         ({"csp-report": {"effective-directive": "script-src-elem", "blocked-uri": secret}}, "script-src"),
         ({"csp-report": {"violated-directive": "img-src 'self'", "document-uri": secret}}, "img-src"),
         ({"csp-report": {"effective-directive": secret}}, "other"),
@@ -144,11 +144,11 @@ async def test_a_report_is_noted_by_its_directive_alone(api: Api) -> None:
     ]
     with structlog.testing.capture_logs() as logs:
         async with browser(api) as client:
-            for body, _ in told:
+            for body, _ in reports:
                 answer = await client.post("/csp-report", content=json.dumps(body))
                 assert answer.status_code == 204
     noted = [log["directive"] for log in logs if log["event"] == "page.csp_report"]
-    assert noted == [directive for _, directive in told]
+    assert noted == [directive for _, directive in reports]
     assert secret not in str(logs)
 
 

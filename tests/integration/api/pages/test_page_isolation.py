@@ -79,20 +79,20 @@ async def things(api: Api, client: httpx.AsyncClient) -> dict[str, str]:
         body = {"test_type": "test_webhook", "webhook_id": hook}
         tested = (await program.post("/v1/webhooks/test", json=body)).json()["data"]
         schedule = (await program.post("/v1/bulk/schedules", json={"job_id": job, **CRON})).json()["data"]
-        told = (await program.post("/v1/outcomes/receivers", json={"sender": "brevo"})).json()["data"]
+        receiver = (await program.post("/v1/outcomes/receivers", json={"sender": "brevo"})).json()["data"]
     await post(client, "/account/invite", "/account", email="new@people.test", role="viewer")
     await post(client, "/account/data/erase", "/account/data", what="outcomes", name="alice")
-    shown = "".join([(await client.get(page)).text for page in ("/account", "/account/data", "/keys")])
+    pages = "".join([(await client.get(page)).text for page in ("/account", "/account/data", "/keys")])
     return {
         "job_id": job,
         "webhook_id": hook,
         "delivery_id": tested["delivery_id"],
         "schedule_id": schedule["id"],
-        "receiver_id": told["receiver_id"],
+        "receiver_id": receiver["receiver_id"],
         "draft_id": await _uploaded(client, LIST),
         "upload_id": await _uploaded(client, LIST[:5]),
         **{
-            name: re.findall(rf"/{kind}/([0-9a-f-]{{36}})", shown)[0]
+            name: re.findall(rf"/{kind}/([0-9a-f-]{{36}})", pages)[0]
             for name, kind in (
                 ("link_id", "invitations"),
                 ("person_id", "members"),
@@ -130,9 +130,9 @@ async def test_a_foreign_id_is_answered_as_one_that_nobody_has(api: Api) -> None
                             headers={"X-CSRF-Token": token, **TUS} if path.startswith("/uploads") else {},
                         )
                     )
-                told = [(one.status_code, code_of(one)) for one in answers]
-                if told[0] != told[1] or told[0][0] != 404:
-                    odd.append((method, path, action, *told))
+                answered = [(one.status_code, code_of(one)) for one in answers]
+                if answered[0] != answered[1] or answered[0][0] != 404:
+                    odd.append((method, path, action, *answered))
         assert not odd, "\n".join(map(str, odd))
         assert await _seen(alice, ids) == before
 

@@ -80,10 +80,10 @@ MISTAKES: list[tuple[dict[str, str], str]] = [
 
 async def test_a_mistake_is_told_and_the_form_keeps_what_was_typed(api: Api, job: str) -> None:
     async with signed_in(api) as owner:
-        for fields, told in MISTAKES:
+        for fields, expected in MISTAKES:
             answer = await post(owner, "/schedules/new", **{**GOOD, "job": job, "name": "kept", **fields})
             assert answer.status_code == 422, fields
-            assert told in html.unescape(answer.text), fields
+            assert expected in html.unescape(answer.text), fields
             assert 'value="kept"' in answer.text, fields
 
 
@@ -110,13 +110,13 @@ async def test_who_looks_hears_beforehand_when_the_list_goes_and_the_schedule_pa
 
         assert "pauses" not in await page()  # it is kept for ever
         await sql(api.settings, "UPDATE job SET expires_at = '2031-05-06T07:08:00Z'")
-        told = "is deleted on 6 May 2031, 09:08 CEST; then this schedule pauses"
-        assert told in await page()
+        warning = "is deleted on 6 May 2031, 09:08 CEST; then this schedule pauses"
+        assert warning in await page()
         await post(owner, f"{path}/pause")
-        assert told not in await page()
+        assert warning not in await page()
         await post(owner, f"{path}/resume")
         await sql(api.settings, "UPDATE schedule SET fetches = true")  # its list, for every run
-        assert told not in await page()
+        assert warning not in await page()
 
 
 async def test_a_schedule_that_is_over_says_so(api: Api, job: str) -> None:

@@ -86,15 +86,15 @@ async def test_every_sign_in_makes_a_session_of_its_own(api: Api) -> None:
 
 async def test_wrong_and_unknown_look_the_same(api: Api) -> None:
     email = await person(api)
-    told = []
+    answers = []
     async with browser(api) as client:
         for address in (email, "nobody@people.test", "not an address"):
             answer = await sign_in(client, address, "wrong password, long")
             page = re.sub(r"[0-9a-f]{24,}", "…", answer.text).replace(address, "…")
-            told.append((answer.status_code, page))
-    assert told[0][0] == 401
-    assert told[0] == told[1] == told[2]
-    assert "The email address or the password is wrong." in told[0][1]
+            answers.append((answer.status_code, page))
+    assert answers[0][0] == 401
+    assert answers[0] == answers[1] == answers[2]
+    assert "The email address or the password is wrong." in answers[0][1]
 
 
 @pytest.mark.parametrize(

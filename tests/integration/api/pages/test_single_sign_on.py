@@ -178,11 +178,11 @@ async def test_who_the_provider_forgets_is_out(api: Api, provider: str) -> None:
 @asynccontextmanager
 async def _overheard(provider: str) -> AsyncIterator[tuple[str, bytearray]]:
     """Stand before the provider and pass everything on; gives our address, and what it was sent so far."""
-    heard = bytearray()
+    overheard = bytearray()
 
     async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter, *, note: bool) -> None:
         while some := await source.read(65_536):
-            heard.extend(some if note else b"")
+            overheard.extend(some if note else b"")
             target.write(some)
             await target.drain()
         target.close()
@@ -196,7 +196,7 @@ async def _overheard(provider: str) -> AsyncIterator[tuple[str, bytearray]]:
             writer.close()
 
     async with talking(talk, "localhost") as port:
-        yield f"http://localhost:{port}", heard
+        yield f"http://localhost:{port}", overheard
 
 
 async def test_the_code_is_redeemed_with_the_verifier_whose_hash_went_ahead(
@@ -205,15 +205,15 @@ async def test_the_code_is_redeemed_with_the_verifier_whose_hash_went_ahead(
     """RFC 7636 section 4: the provider of these tests does not compare them, so we do."""
     await _somebody(provider, "pia", groups=["mail-staff"])
     seen = []
-    async with _overheard(provider) as (issuer, heard), running(_signing_in_at(settings, issuer)) as api:
+    async with _overheard(provider) as (issuer, overheard), running(_signing_in_at(settings, issuer)) as api:
         for _ in range(2):
             async with browser(api) as client, httpx.AsyncClient(verify=NO_TLS) as at_provider:
                 begun = (await client.get("/login/sso")).headers["location"]
                 asked = parse_qs(urlsplit(begun).query)
                 sent = await at_provider.post(begun, data={"sub": "pia"})
                 assert (await client.get(str(sent.headers["location"]))).status_code == 303
-            (verifier,) = re.findall(rb"code_verifier=([A-Za-z0-9_-]{43})", bytes(heard))  # 256 bits
-            heard.clear()
+            (verifier,) = re.findall(rb"code_verifier=([A-Za-z0-9_-]{43})", bytes(overheard))  # 256 bits
+            overheard.clear()
             hashed = base64.urlsafe_b64encode(hashlib.sha256(verifier).digest()).rstrip(b"=")
             assert asked["code_challenge_method"] == ["S256"]
             assert asked["code_challenge"] == [hashed.decode()]
@@ -240,12 +240,12 @@ async def test_who_has_no_group_or_no_verified_address_stays_out(api: Api, provi
             assert cookie(client, "__Host-mailsift") == ""
 
 
-@pytest.mark.parametrize("said", ["true", "True", 1])
+@pytest.mark.parametrize("claim", ["true", "True", 1])
 async def test_a_provider_may_say_in_text_that_an_address_is_verified(
-    api: Api, provider: str, said: object
+    api: Api, provider: str, claim: object
 ) -> None:
     """As some do, though OpenID Connect Core, section 5.1, has a boolean there."""
-    await _somebody(provider, "texted", email_verified=said, groups=["mail-admins"])
+    await _somebody(provider, "texted", email_verified=claim, groups=["mail-admins"])
     async with browser(api) as client:
         assert (await _signed_in(client, "texted")).status_code == 303
 
@@ -288,8 +288,8 @@ async def test_a_spoilt_cookie_of_an_attempt_is_none(api: Api, goal: str) -> Non
 
 async def test_an_address_counts_whose_domain_s_owner_vouches_for_it(api: Api, provider: str) -> None:
     """As Entra ID says it, which has no `email_verified`."""
-    for subject, said, status in (("owned", True, 303), ("owned2", "1", 303), ("claimed", False, 403)):
-        await _somebody(provider, subject, email_verified=None, xms_edov=said, groups=["mail-staff"])
+    for subject, claim, status in (("owned", True, 303), ("owned2", "1", 303), ("claimed", False, 403)):
+        await _somebody(provider, subject, email_verified=None, xms_edov=claim, groups=["mail-staff"])
         async with browser(api) as client:
             assert (await _signed_in(client, subject)).status_code == status, subject
 

@@ -94,8 +94,8 @@ async def test_a_schedule_runs_by_the_accounts_zone_unless_it_says_otherwise(api
         await post(owner, "/account/zone", zone=BERLIN)
         sent = await client.post(JOBS, json={"emails": ["a@example.com"], "mode": "fast"})
         wanted = {"job_id": sent.json()["data"]["job_id"], "cron": "0 6 * * 1"}
-        for said, zone in (({}, BERLIN), ({"zone": "UTC"}, "UTC")):
-            made = await client.post(SCHEDULES, json=wanted | said)
+        for given, zone in (({}, BERLIN), ({"zone": "UTC"}, "UTC")):
+            made = await client.post(SCHEDULES, json=wanted | given)
             assert made.json()["data"]["zone"] == zone
         form = (await owner.get("/schedules/new")).text
         assert re.search(r'<input id="zone"[^>]* value="Europe/Berlin"', form)

@@ -26,8 +26,8 @@ async def _headers(client: httpx.AsyncClient, **more: str) -> dict[str, str]:
 
 
 async def _begin(client: httpx.AsyncClient, length: int = len(LIST)) -> str:
-    told = await _headers(client, Upload_Length=str(length), Upload_Metadata=f"filename {_NAME}")
-    answer = await client.post("/uploads", headers=told)
+    headers = await _headers(client, Upload_Length=str(length), Upload_Metadata=f"filename {_NAME}")
+    answer = await client.post("/uploads", headers=headers)
     assert answer.status_code == 201, answer.text
     return answer.headers["location"]
 
@@ -35,8 +35,8 @@ async def _begin(client: httpx.AsyncClient, length: int = len(LIST)) -> str:
 async def _patch(
     client: httpx.AsyncClient, place: str, offset: int, data: bytes, **more: str
 ) -> httpx.Response:
-    told = {"Content_Type": "application/offset+octet-stream", "Upload_Offset": str(offset), **more}
-    return await client.patch(place, headers=await _headers(client, **told), content=data)
+    headers = {"Content_Type": "application/offset+octet-stream", "Upload_Offset": str(offset), **more}
+    return await client.patch(place, headers=await _headers(client, **headers), content=data)
 
 
 async def _offset(client: httpx.AsyncClient, place: str) -> int:
@@ -53,9 +53,9 @@ async def test_pieces_become_the_list(api: Api) -> None:
         assert await _offset(client, place) == 1_000
         assert (await client.get(place.replace("uploads", "lists"))).status_code == 404
         assert (await _patch(client, place, 1_000, LIST[1_000:])).status_code == 204
-        shown = await client.get(place.replace("uploads", "lists"))
-        assert "people.csv" in shown.text
-        assert "10,000 rows" in shown.text
+        page = await client.get(place.replace("uploads", "lists"))
+        assert "people.csv" in page.text
+        assert "10,000 rows" in page.text
         assert [path.read_bytes() for path in _stored(api) if path.name == "source"] == [LIST]
         assert [path for path in _stored(api) if path.parent.name == "parts"] == []
 
@@ -101,8 +101,8 @@ async def test_what_is_refused(api: Api) -> None:
         for length, code in (("0", "empty_file"), ("1" + "0" * 12, "file_too_large"), ("x", "bad_option")):
             answer = await client.post("/uploads", headers=await _headers(client, Upload_Length=length))
             assert answer.json()["code"] == code
-        told = await _headers(client, Upload_Length="5")
-        odd = [(name.encode(), value.encode()) for name, value in told.items()]
+        headers = await _headers(client, Upload_Length="5")
+        odd = [(name.encode(), value.encode()) for name, value in headers.items()]
         answer = await client.post("/uploads", headers=[*odd, (b"Upload-Metadata", b"filename \xe9")])
         assert answer.json()["code"] == "bad_option"
         assert await _offset(client, place) == 0

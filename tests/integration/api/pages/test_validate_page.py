@@ -61,7 +61,7 @@ def words(page: str) -> str:
 async def test_a_verdict_comes_with_facts_that_can_be_checked(api: Api) -> None:
     async with signed_in(api, Role.MEMBER) as client:
         answer = await post(client, "/", page="/", email="ann@shop.example", mode="deep")
-    told = words(answer.text)
+    text = words(answer.text)
     assert answer.status_code == 200
     for fact in (
         "Deliverable",
@@ -72,7 +72,7 @@ async def test_a_verdict_comes_with_facts_that_can_be_checked(api: Api) -> None:
         "Score 95",
         "The mail server accepts this mailbox and refuses one that cannot exist. 95",
     ):
-        assert fact in told, fact
+        assert fact in text, fact
     assert 'class="gauge"' in answer.text
 
 
@@ -87,11 +87,11 @@ async def test_what_a_server_says_is_shown_as_text(api: Api) -> None:
 async def test_other_modes_say_what_they_did_not_ask(api: Api, mode: str) -> None:
     async with signed_in(api, Role.MEMBER) as client:
         answer = await post(client, "/", page="/", email="info@shop.example", mode=mode)
-    told = words(answer.text)
-    assert ("not asked in fast mode" in told) == (mode == "fast")
-    assert "Role address yes" in told
-    assert "A role address such as info@ or sales@ -5" in told
-    assert "Mailbox The server" not in told
+    text = words(answer.text)
+    assert ("not asked in fast mode" in text) == (mode == "fast")
+    assert "Role address yes" in text
+    assert "A role address such as info@ or sales@ -5" in text
+    assert "Mailbox The server" not in text
 
 
 async def test_what_clearly_means_an_address_is_repaired_where_that_was_ticked(api: Api) -> None:

@@ -80,9 +80,9 @@ async def test_what_a_receiver_says_is_text(api: Api) -> None:
         sent = await post(owner, f"{path}/test", sample="test_webhook")
         page = (await owner.get(sent.headers["location"])).text
         (delivery,) = set(re.findall(r"/webhooks/deliveries/[0-9a-f-]{36}", page))
-        for shown in (page, (await owner.get(delivery)).text):
-            assert "&lt;script&gt;alert(1)&lt;/script&gt;\N{REPLACEMENT CHARACTER}[2J thanks" in shown
-            assert "<script>alert" not in shown
+        for text in (page, (await owner.get(delivery)).text):
+            assert "&lt;script&gt;alert(1)&lt;/script&gt;\N{REPLACEMENT CHARACTER}[2J thanks" in text
+            assert "<script>alert" not in text
         assert "The test did not arrive." in page
         assert "The receiver had an internal error." in page
 
@@ -173,13 +173,13 @@ async def test_what_was_given_up_is_sent_again_one_or_all(api: Api) -> None:
             " FROM e, endpoint p",
         )
         first = (await owner.get(f"{path}/deliveries")).text
-        shown = re.findall(r"/webhooks/deliveries/([0-9a-f-]{36})", first)
-        assert len(shown) == 25
+        deliveries = re.findall(r"/webhooks/deliveries/([0-9a-f-]{36})", first)
+        assert len(deliveries) == 25
         (following,) = re.findall(r'rel="next" href="([^"]+)"', first)
         rest = re.findall(r"/webhooks/deliveries/([0-9a-f-]{36})", (await owner.get(following)).text)
-        assert len(set(shown + rest)) == 30
-        one = await post(owner, f"/webhooks/deliveries/{shown[0]}/redeliver")
-        assert one.headers["location"] == f"/webhooks/deliveries/{shown[0]}"
+        assert len(set(deliveries + rest)) == 30
+        one = await post(owner, f"/webhooks/deliveries/{deliveries[0]}/redeliver")
+        assert one.headers["location"] == f"/webhooks/deliveries/{deliveries[0]}"
         assert "Waiting to be sent" in (await owner.get(one.headers["location"])).text
         await post(owner, f"{path}/redeliver", days="7")
         assert await sql(api.settings, "SELECT state, count(*) FROM delivery GROUP BY 1") == [("pending", 30)]

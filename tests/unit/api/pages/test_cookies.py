@@ -54,10 +54,10 @@ def test_browsers_keep_them_over_https_and_on_loopback(host: str, scheme: str, *
 
 
 def test_a_message_survives_its_cookie_and_rubbish_is_none() -> None:
-    told = cookies.write_flash('Gone: "ä" <b> ; , =', "bad")
-    assert told.isascii()
-    assert not set(told) & set('"; ,=<')
-    assert cookies.read_flash(told) == ("bad", 'Gone: "ä" <b> ; , =')
+    cookie = cookies.write_flash('Gone: "ä" <b> ; , =', "bad")
+    assert cookie.isascii()
+    assert not set(cookie) & set('"; ,=<')
+    assert cookies.read_flash(cookie) == ("bad", 'Gone: "ä" <b> ; , =')
     for rubbish in ("", "x", "e30", "W10", "bnVsbA", "\x00", "WzFd"):
         assert cookies.read_flash(rubbish) is None
 

@@ -110,16 +110,16 @@ def test_every_answer_of_a_mail_server_can_be_shown(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "expected"),
     [(Answer.ACCEPTED, "arrived"), (Answer.NOT_FOUND, "came back"), (Answer.DISABLED, "came back")],
 )
-def test_what_became_of_a_message_is_told_as_that(answer: Answer, told: str) -> None:
+def test_what_became_of_a_message_is_told_as_that(answer: Answer, expected: str) -> None:
     fact = SentFact(
         answer, 550, host="sendgrid", asked_at=1e9, expires_at=1e9 + 60, policy=OutcomePolicy(bounced_days=7)
     )
     verdict, evidence = explained(findings(mailbox=fact), answer=answer.value, sent=True)
     found = facts(verdict, evidence)["Mailbox"]
-    assert found["A message you sent"].startswith(told)
+    assert found["A message you sent"].startswith(expected)
     assert (found["Reported by"], "2001-09-09" in found["Happened"]) == ("sendgrid", True)
     days = "90 days" if answer is Answer.ACCEPTED else "7 days"
     assert found["By your policy"].endswith(f" for {days}")
@@ -163,9 +163,9 @@ def test_what_was_not_asked_is_said() -> None:
 def test_every_result_comes_with_what_to_do_and_only_operators_with_their_own() -> None:
     assert set(TO_DO) == set(Result)
     assert set(OPERATORS_DO) < set(Result)
-    said = " ".join(TO_DO.values())
-    assert "port 25" not in said
-    assert "doctor" not in said
+    text = " ".join(TO_DO.values())
+    assert "port 25" not in text
+    assert "doctor" not in text
     assert {own_suggestion(row.suggestion) for row in VERDICT_ROWS} == {""}
     assert own_suggestion("Did you mean ann@gmail.com?") == "Did you mean ann@gmail.com?"
 

@@ -13,15 +13,15 @@ NOW = datetime(2026, 11, 21, 4, 31, 5, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [(0, "0"), (999, "999"), (1_234_567, "1,234,567"), (12.0, "12"), (12.34, "12.3"), (None, "–")],
 )
-def test_numbers_have_their_thousands_apart(value: float | None, told: str) -> None:
-    assert number(value) == told
+def test_numbers_have_their_thousands_apart(value: float | None, expected: str) -> None:
+    assert number(value) == expected
 
 
 @pytest.mark.parametrize(
-    ("part", "whole", "told"),
+    ("part", "whole", "expected"),
     [
         (0, 10, "0 %"),
         (10, 10, "100 %"),
@@ -32,12 +32,12 @@ def test_numbers_have_their_thousands_apart(value: float | None, told: str) -> N
         (0.5, 1.0, "50.0 %"),
     ],
 )
-def test_a_share_is_never_rounded_to_nothing_or_to_all(part: float, whole: float, told: str) -> None:
-    assert percent(part, whole) == told
+def test_a_share_is_never_rounded_to_nothing_or_to_all(part: float, whole: float, expected: str) -> None:
+    assert percent(part, whole) == expected
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "expected"),
     [
         (0.0, "0 s"),
         (-0.2, "0 s"),
@@ -51,12 +51,12 @@ def test_a_share_is_never_rounded_to_nothing_or_to_all(part: float, whole: float
         (None, "–"),
     ],
 )
-def test_spans_have_two_units_at_most(seconds: float | None, told: str) -> None:
-    assert duration(seconds) == told
+def test_spans_have_two_units_at_most(seconds: float | None, expected: str) -> None:
+    assert duration(seconds) == expected
 
 
 @pytest.mark.parametrize(
-    ("count", "told"),
+    ("count", "expected"),
     [
         (0, "0 bytes"),
         (999, "999 bytes"),
@@ -67,14 +67,14 @@ def test_spans_have_two_units_at_most(seconds: float | None, told: str) -> None:
         (None, "–"),
     ],
 )
-def test_sizes_are_short(count: int | None, told: str) -> None:
-    assert size(count) == told
+def test_sizes_are_short(count: int | None, expected: str) -> None:
+    assert size(count) == expected
 
 
 def test_a_moment_is_in_utc_and_readable_by_machines() -> None:
     there = datetime(2026, 11, 21, 6, 31, 5, tzinfo=timezone(timedelta(hours=2)))
-    told = 'datetime="2026-11-21T04:31:05+00:00" title="2026-11-21 04:31:05 UTC">21 Nov 2026, 04:31 UTC'
-    assert date_time(there) == f"<time {told}</time>"
+    expected = 'datetime="2026-11-21T04:31:05+00:00" title="2026-11-21 04:31:05 UTC">21 Nov 2026, 04:31 UTC'
+    assert date_time(there) == f"<time {expected}</time>"
     assert date_time(None, "never") == "never"
 
 
@@ -84,7 +84,7 @@ def test_a_moment_can_be_told_by_other_clocks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "expected"),
     [
         (0, "just now"),
         (-4, "just now"),
@@ -95,18 +95,18 @@ def test_a_moment_can_be_told_by_other_clocks() -> None:
         (-59, "in 59 seconds"),
     ],
 )
-def test_how_long_ago_is_told_from_the_pages_own_now(seconds: int, told: str) -> None:
+def test_how_long_ago_is_told_from_the_pages_own_now(seconds: int, expected: str) -> None:
     environment = Environment(autoescape=True)
     environment.filters.update(FILTERS)
-    shown = environment.from_string("{{ at|ago }}").render(at=NOW - timedelta(seconds=seconds), now=NOW)
-    assert shown.endswith(f">{told}</time>")
+    rendered = environment.from_string("{{ at|ago }}").render(at=NOW - timedelta(seconds=seconds), now=NOW)
+    assert rendered.endswith(f">{expected}</time>")
 
 
 def test_what_stands_for_no_time_is_escaped() -> None:
     environment = Environment(autoescape=True)
     environment.filters.update(FILTERS)
-    shown = environment.from_string("{{ none|ago('<never>') }}{{ none|date_time('<b>') }}").render(now=NOW)
-    assert shown == "&lt;never&gt;&lt;b&gt;"
+    rendered = environment.from_string("{{ none|ago('<never>') }}{{ none|date_time('<b>') }}").render(now=NOW)
+    assert rendered == "&lt;never&gt;&lt;b&gt;"
 
 
 def test_an_address_breaks_before_its_at_sign_only() -> None:

@@ -55,7 +55,7 @@ def job(
 
 
 @pytest.mark.parametrize(
-    ("view", "told"),
+    ("view", "expected"),
     [
         (job(45_112, 3_204, 1_684), "45,112 of 50,000 rows are safe to send."),
         (job(7), "All 7 rows are safe to send."),
@@ -74,8 +74,8 @@ def job(
         ),
     ],
 )
-def test_a_job_is_told_in_one_sentence(view: JobView, told: str) -> None:
-    assert sentence_of(view) == told
+def test_a_job_is_told_in_one_sentence(view: JobView, expected: str) -> None:
+    assert sentence_of(view) == expected
 
 
 def test_tiers_add_up_and_tell_what_changed() -> None:
@@ -105,7 +105,7 @@ def test_the_run_before_is_the_last_whole_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "expected"),
     [
         (0.0, ""),
         (441.4, "441 rows/s"),
@@ -116,8 +116,8 @@ def test_the_run_before_is_the_last_whole_one() -> None:
         (0.001, "< 0.1 rows/min"),
     ],
 )
-def test_a_slow_job_has_a_pace_that_is_not_0(rows: float, told: str) -> None:
-    assert rate_text(rows) == told
+def test_a_slow_job_has_a_pace_that_is_not_0(rows: float, expected: str) -> None:
+    assert rate_text(rows) == expected
 
 
 def test_what_the_end_depends_on_is_told_in_words() -> None:

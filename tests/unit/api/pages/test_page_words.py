@@ -67,7 +67,7 @@ def test_a_result_of_several_rows_of_the_table_is_explained_for_all_of_them() ->
 
 
 def test_waiting_is_one_sentence_a_reason() -> None:
-    told = waits(
+    sentences = waits(
         [
             wait("mx.one.test", "greylisted", 3),
             wait("slow.test", "deferred", 1),
@@ -76,7 +76,7 @@ def test_waiting_is_one_sentence_a_reason() -> None:
             wait("*", "slow", 1, 5),
         ]
     )
-    assert told == [
+    assert sentences == [
         "312 addresses wait for greylisting at 2 providers, until 12:03:00 UTC",
         "1 address waits because the server said “later” at slow.test, until 12:03:00 UTC",
         "2,001 addresses wait for slow servers, from 12:04:00 to 12:08:00 UTC",
@@ -89,6 +89,6 @@ def test_waiting_is_one_sentence_a_reason() -> None:
 
 def test_every_reason_to_wait_is_told_in_words_and_an_unknown_one_all_the_same() -> None:
     for reason in WaitReason:
-        (told,) = waits([wait("", reason, 2)])
-        assert f"({reason.value}" not in told
+        (sentence,) = waits([wait("", reason, 2)])
+        assert f"({reason.value}" not in sentence
     assert waits([wait("", "error", 2)]) == ["2 addresses wait (error), until 12:03:00 UTC"]
