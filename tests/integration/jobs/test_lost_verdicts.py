@@ -135,15 +135,15 @@ async def test_a_store_that_damages_everything_fails_the_job_and_an_operator_res
         assert (failed.state, failed.error_code) == (JobState.FAILED, "results_incomplete")
         assert len(await planter.sql("SELECT 1 FROM chunk WHERE source_key LIKE '%redone%'")) == 3
         async with open_container(settings) as container:
-            desk = container.operations
+            operations = container.operations
             for expected in (1, 0):
-                done = await desk.jobs.all_matching("olga", JobAction.RESTART, JobFilter())
+                done = await operations.jobs.all_matching("olga", JobAction.RESTART, JobFilter())
                 assert (done.done, dict(done.refused)) == (expected, {})
             for one, code in ((job, "already_restarted"), (hopeless, "list_at_fault")):
                 with pytest.raises(MailsiftError) as refused:
-                    await desk.jobs.one("olga", JobAction.RESTART, one)
+                    await operations.jobs.one("olga", JobAction.RESTART, one)
                 assert refused.value.code == code
-            lines = [(line.action, line.subject) for line in await desk.console.audit()]
+            lines = [(line.action, line.subject) for line in await operations.console.audit()]
         assert lines == [("jobs.restart", ""), ("jobs.restart", ""), ("job.restart", str(job))]
         (row,) = await planter.sql("SELECT id FROM job WHERE parent_id = :job", job=job)
         view = await work_until_ended(engine, service, account, JobId(row["id"]))

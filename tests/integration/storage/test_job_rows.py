@@ -107,10 +107,10 @@ async def test_rows_and_probes_are_counted_as_use_each_without_the_other(
 async def test_what_the_service_does_is_counted_but_for_tests(connection: Connection) -> None:
     account = await accounts.ensure_account(connection, "mine")
     tests = await accounts.ensure_test_account(connection, account)
-    ours, trial = [await put(connection, named(one)) for one in (account, tests)]
-    assert (ours["test"], trial["test"]) == (False, True)
+    ours, simulated = [await put(connection, named(one)) for one in (account, tests)]
+    assert (ours["test"], simulated["test"]) == (False, True)
     counts = VerdictCounts(valid=1, invalid=2, risky=3, addresses=5)
-    for job_id in (ours["id"], ours["id"], trial["id"]):
+    for job_id in (ours["id"], ours["id"], simulated["id"]):
         await jobs.record_use(connection, job_id, counts)
     asked = text("SELECT sum(chunks), sum(addresses), sum(valid), sum(invalid), sum(risky) FROM throughput")
     assert tuple((await connection.execute(asked)).one()) == (2, 10, 2, 4, 6)

@@ -244,9 +244,9 @@ async def test_deliveries_are_counted_by_what_they_wait_for(place: Place) -> Non
 async def test_webhooks_of_test_accounts_are_nobody_s_trouble(place: Place) -> None:
     await place.endpoint()
     statement = text("INSERT INTO account (id, name, test_of) VALUES (:id, 'test:a', :of)")
-    trial = Place(place.connection, uuid4())
-    await place.connection.execute(statement, {"id": trial.account, "of": place.account})
-    await trial.endpoint(failures=3)
+    of_tests = Place(place.connection, uuid4())
+    await place.connection.execute(statement, {"id": of_tests.account, "of": place.account})
+    await of_tests.endpoint(failures=3)
     assert (await stats.snapshot(place.connection)).endpoints == {"healthy": 1}
 
 
