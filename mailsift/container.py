@@ -872,7 +872,7 @@ class Container:
             authenticator=authenticator,
             keys=self.keys,
             people=self.people,
-            first_steps=FirstStepsService(database=self.database, keys=self.keys, drafts=self.drafts),
+            first_steps=FirstStepsService(database=self.database, keys=self.keys, jobs=self.jobs),
             single=single,
             test_single=test_single,
             jobs=self.jobs,
