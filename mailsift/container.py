@@ -918,6 +918,7 @@ class Container:
             raise MailsiftError(
                 "database_not_migrated",
                 "The database doesn’t have this release’s schema. Run mailsift migrate.",
+                retryable=True,
             )
 
     async def engine(self, *, worker_id: str = "") -> Engine:
