@@ -10,7 +10,7 @@ from typing import Final
 
 from mailsift.accounts.keys import KeyService
 from mailsift.accounts.people import Visitor
-from mailsift.jobs.drafts import Drafts
+from mailsift.jobs.service import JobService
 from mailsift.jobs.submissions import one_piece
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
@@ -70,10 +70,10 @@ def sample_list() -> bytes:
 class FirstStepsService:
     """What a new account has to do, and the sample list."""
 
-    def __init__(self, *, database: Database, keys: KeyService, drafts: Drafts) -> None:
+    def __init__(self, *, database: Database, keys: KeyService, jobs: JobService) -> None:
         self._database = database
         self._keys = keys
-        self._drafts = drafts
+        self._jobs = jobs
 
     async def of(self, visitor: Visitor) -> FirstSteps:
         """Return what the visitor's account has left to do."""
@@ -89,9 +89,11 @@ class FirstStepsService:
         if row is not None and row.sample is not None:
             return JobId(row.sample)
         owner = await self._keys.test_account(account_id)
-        draft = await self._drafts.receive(owner, one_piece(sample_list()), "sample-list.csv")
         options = JobOptions(mode=Mode.DEEP, evidence=True, name=_SAMPLE_NAME)
-        return await self._drafts.start(owner, draft.id, options)
+        submitted = await self._jobs.receive(
+            owner, one_piece(sample_list()), options, source_name="sample-list.csv", once="first-steps:sample"
+        )
+        return submitted.job_id
 
     async def _row(self, account_id: AccountId) -> StepsRow | None:
         return await self._database.run(accounts.steps_of, account_id, days=_DAYS)

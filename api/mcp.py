@@ -182,8 +182,12 @@ async def _check_list(call: ToolCall, wanted: _List) -> dict[str, Any]:
     options = JobOptions(mode=wanted.mode, name=wanted.name, column="email")
     lines = one_piece(json_lines({"email": email} for email in wanted.emails))
     made = await call.parts.jobs.receive(call.caller.account_id, lines, options, source_name="list.jsonl")
-    view = await watched(call.parts, call.caller, made.job_id, _LIST_SECONDS)
-    return await _job_with_rows(call, view, _Job(job_id=made.job_id))
+    try:
+        view = await watched(call.parts, call.caller, made.job_id, _LIST_SECONDS)
+        return await _job_with_rows(call, view, _Job(job_id=made.job_id))
+    except MailsiftError as error:  # the list is in all the same, and is not to be sent again
+        text = f"{error.message} The list is job {made.job_id}: ask `job` later."
+        raise MailsiftError(error.code, text, retryable=error.retryable) from error
 
 
 async def _job(call: ToolCall, wanted: _Job) -> dict[str, Any]:

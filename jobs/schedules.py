@@ -6,7 +6,7 @@ import asyncio
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -410,19 +410,30 @@ class ScheduleRuns:
     waker: Waker
     clock: Clock
     scratch: Path
+    _put_off: list[Row] = field(default_factory=list, init=False)
 
     async def run_due(self) -> int:
-        """Make every due slot into a job; returns how many jobs there are now more."""
+        """Make every due slot into a job; returns how many jobs there are now more.
+
+        What has failed, as something was away, is tried again once a turn finds nothing else to do.
+        """
         made = 0
         while True:
             now = self._now()
             claimed = await self.database.run(schedules.claim, now=now, until=now + RUN_LEASE)
             if claimed is None:
+                while self._put_off:
+                    await self.database.run(schedules.release, self._put_off[-1], now=now)
+                    self._put_off.pop()
                 return made
-            if is_zone(claimed["zone"]):
-                made += await self._run_claimed(claimed)
-            else:
+            if not is_zone(claimed["zone"]):
                 await self._leave_to_others(claimed)
+                continue
+            try:
+                made += await self._run_claimed(claimed)
+            except MailsiftError:
+                self._put_off.append(claimed)
+                raise
 
     async def start_now(self, row: Row) -> JobId:
         """Run a schedule at once, whatever still runs; to its slots that is the run before.
@@ -470,7 +481,7 @@ class ScheduleRuns:
             new = await self._make(row)
         except MailsiftError as error:
             if error.retryable and error.code != "no_results_yet":
-                raise  # the lease runs out and the slot is tried again
+                raise
             await self._skip(row, times, plan, error.code)
             return 0
         if replaces:  # not before there is something to run in their place

@@ -14,7 +14,7 @@ from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.views import AccountId, JobId, JobOptions, dump_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs import Blobs, JobBlobs
-from mailsift.storage.database import Connection, Database, GroupCommits
+from mailsift.storage.database import Connection, Database, GroupCommits, before_commit
 from mailsift.storage.sql import idempotency, jobs
 from mailsift.storage.sql.idempotency import KnownRequest, Request
 from mailsift.storage.sql.jobs import NewJob
@@ -117,11 +117,7 @@ class Submissions:
 
         The list is deleted when no job was inserted within a day.
         """
-        job_id = JobId(uuid4())
-        await self._commits.run(
-            jobs.expect_blobs,
-            lambda connection: jobs.expect_blobs(connection, job_id, seconds=_LONGEST_UPLOAD_S),
-        )
+        job_id = await self._new_id()
         stored = await store_list(self._blobs, JobBlobs(job_id).source, pieces, name=source_name)
         return new_job(job_id, account_id, options, stored, parent=parent)
 
@@ -134,10 +130,19 @@ class Submissions:
             MailsiftError: `secret_key_missing`.
         """
         sealed = replace(options, places=self._places.seal(account_id, places))
-        job_id = JobId(uuid4())
-        await self._database.run(jobs.expect_blobs, job_id, seconds=_LONGEST_UPLOAD_S)
+        job_id = await self._new_id()
         stored = StoredList(places.source.name if places.source else "", places.digest(), 0)
         return new_job(job_id, account_id, sealed, stored, parent=parent)
+
+    async def _new_id(self) -> JobId:
+        """Return the id of a job whose blobs are expected; to note that changes nothing that anybody sees."""
+        job_id = JobId(uuid4())
+        with before_commit(None):
+            await self._commits.run(
+                jobs.expect_blobs,
+                lambda connection: jobs.expect_blobs(connection, job_id, seconds=_LONGEST_UPLOAD_S),
+            )
+        return job_id
 
     async def insert(self, new: NewJob, once: str, places: str = "") -> Submitted:
         """Insert a job whose list has been stored, unless its idempotency key has one already.

@@ -872,7 +872,7 @@ class Container:
             authenticator=authenticator,
             keys=self.keys,
             people=self.people,
-            first_steps=FirstStepsService(database=self.database, keys=self.keys, drafts=self.drafts),
+            first_steps=FirstStepsService(database=self.database, keys=self.keys, jobs=self.jobs),
             single=single,
             test_single=test_single,
             jobs=self.jobs,
@@ -918,6 +918,7 @@ class Container:
             raise MailsiftError(
                 "database_not_migrated",
                 "The database doesn’t have this release’s schema. Run mailsift migrate.",
+                retryable=True,
             )
 
     async def engine(self, *, worker_id: str = "") -> Engine:

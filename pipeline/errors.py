@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,9 +112,14 @@ def lacks_threads(error: BaseException) -> bool:
 
 
 def lacks_frames(error: BaseException) -> bool:
-    """Say whether polars got no threads when it began: it asks once, and works no more in this process."""
-    panics = (str(one) for one in causes_of(error) if type(one).__name__ == PANIC)
-    return any(map(_NO_FRAMES.search, panics))
+    """Say whether polars got no threads when it began, or no room (`ulimit -v`): it works no more here then.
+
+    It asks once. Where its library found no room, it is there without the names that this defines.
+    """
+    found = [*causes_of(error)]
+    if any(isinstance(one, NameError) for one in found) and "polars._plr" not in sys.modules:
+        return True
+    return any(type(one).__name__ == PANIC and _NO_FRAMES.search(str(one)) for one in found)
 
 
 def causes_of(error: BaseException | None) -> Iterator[BaseException]:

@@ -31,7 +31,6 @@ from sqlalchemy.exc import (
     DBAPIError,
     IntegrityError,
     InvalidatePoolError,
-    ProgrammingError,
     SQLAlchemyError,
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -102,8 +101,8 @@ async def row_as(
 
 
 @contextmanager
-def before_commit(do: Callable[[AsyncConnection], Awaitable[None]]) -> Iterator[None]:
-    """Do something at the end of every transaction that is begun in this block, as a part of it."""
+def before_commit(do: Callable[[AsyncConnection], Awaitable[None]] | None) -> Iterator[None]:
+    """Do something, or None, at the end of every transaction that is begun in this block, as a part of it."""
     token = _before_commit.set(do)
     try:
         yield
@@ -158,18 +157,11 @@ class Database:
         except (DBAPIError, PoolTimeoutError) as error:
             raise unavailable() from error
         try:
-            async with connection.begin():
-                yield connection
-                if last := _before_commit.get():
-                    await last(connection)
-        except ProgrammingError as error:
-            if (translated := not_ready(error)) is None:
-                raise
-            raise translated from error
-        except DBAPIError as error:
-            if (translated := _outage(error) or _account_gone(error)) is None:
-                raise
-            raise translated from error
+            with in_our_words():
+                async with connection.begin():
+                    yield connection
+                    if last := _before_commit.get():
+                        await last(connection)
         finally:
             await connection.close()
 
@@ -391,12 +383,23 @@ _MISSING_STATES = frozenset({"42P01", "42703"})  # undefined table, undefined co
 _NO_PRIVILEGE = "42501"
 
 
-def not_ready(error: ProgrammingError) -> MailsiftError | None:
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    """Raise a MailsiftError for what a database says that is no fault of ours (`Database.begin`)."""
+    try:
+        yield
+    except DBAPIError as error:
+        if (translated := _not_ready(error) or _outage(error) or _account_gone(error)) is None:
+            raise
+        raise translated from error
+
+
+def _not_ready(error: DBAPIError) -> MailsiftError | None:
     """Return what we say of a database that no operator made ready for us; None: the fault is ours."""
     state = _state_of(error)
     if state in _MISSING_STATES:
         text = "The database lacks the schema of this release: run mailsift migrate."
-        return MailsiftError("database_not_migrated", text)
+        return MailsiftError("database_not_migrated", text, retryable=True)
     if state == _NO_PRIVILEGE:
         text = "The database doesn’t allow that to Mailsift’s role, which must own what is there."
         return MailsiftError("database_refused", text, retryable=True)

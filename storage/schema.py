@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.database import Connection, driver_url, unavailable
+from mailsift.storage.database import Connection, driver_url, in_our_words, unavailable
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -60,7 +60,7 @@ def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> 
 
     Raises:
         MailsiftError: `database_unavailable`, `database_busy`, `database_refused`, `database_foreign`,
-            `database_encoding`.
+            `database_encoding`, `storage_full`.
     """
     ends_at = time.monotonic() + patience
     while True:
@@ -73,10 +73,9 @@ def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> 
                 message, *_ = str(error.orig).partition("\n")
                 reason = f"{message}. Its role must own what is there, and be allowed to change it."
                 raise MailsiftError("database_refused", f"PostgreSQL says: {reason}") from error
-            if error.connection_invalidated:
-                raise unavailable() from error
             if state not in _IN_THE_WAY:
-                raise
+                with in_our_words():
+                    raise
             if time.monotonic() > ends_at:
                 reason = "Another transaction keeps a table the migration must change."
                 raise MailsiftError("database_busy", reason, retryable=True) from error
@@ -146,9 +145,9 @@ def revision(url: str) -> str:
     """Return the revision the database behind the URL is at, "" when it was never migrated.
 
     Raises:
-        MailsiftError: `database_unavailable`.
+        MailsiftError: `database_unavailable`, `database_refused`.
     """
-    with connected(url) as connection:
+    with in_our_words(), connected(url) as connection:
         return _revision_of(connection)
 
 

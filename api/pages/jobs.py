@@ -451,10 +451,10 @@ async def breakdown(request: Request, visitor: JobReader, job_id: JobId) -> HTML
 
 
 async def _breakdown_context(parts: ApiParts, account_id: AccountId, view: JobView) -> dict[str, Any]:
-    """Return what job_breakdown.html needs beside the job; nothing is broken down without verdicts."""
+    """Return what job_breakdown.html needs beside the job; nothing is broken down without verdicts here."""
     found = None
     if view.processed:
-        with SuppressCodes("no_results_yet", "blob_not_found"):
+        with SuppressCodes("no_results_yet", "blob_not_found", "blob_store_failed"):
             found = await parts.jobs.browser.breakdown(account_id, view.id)
     return {"breakdown": found, "few": _FEW_REASONS}
 

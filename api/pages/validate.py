@@ -17,7 +17,7 @@ from mailsift.api.pages.forms import Form, choice, typed_text
 from mailsift.api.pages.page import our_address, page_before, render, see_other
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.outcomes.chances import cell_of
 from mailsift.pipeline.single import SingleOptions
@@ -67,12 +67,16 @@ async def _page(
     detail: VerdictDetail | None = None,
 ) -> HTMLResponse:
     parts = parts_of(request)
+    drafts = uploads = None
+    with SuppressCodes("blob_store_failed"):  # an address needs no store
+        owner = visitor.account_id
+        drafts, uploads = await parts.drafts.waiting(owner), await parts.uploads.waiting(owner)
     return render(
         request,
         "validate.html",
         **await first_steps_context(request, visitor),
-        drafts=await parts.drafts.waiting(visitor.account_id),
-        uploads=await parts.uploads.waiting(visitor.account_id),
+        drafts=drafts,
+        uploads=uploads,
         mode=mode,
         repair=repair,
         detail=detail,

@@ -107,7 +107,7 @@ _NOT_TAKEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIP
 """What a system says of standard output, and of a disk that holds what is only on its way."""
 _NO_TEXT: Final = "surrogates not allowed"
 """What Python says where bytes of an argument that are no UTF-8 should become text (PEP 383)."""
-_NO_THREADS: Final = "No more threads are to be had here. Raise `ulimit -u`, TasksMax= or the limit of pids."
+_NO_THREADS: Final = "No more threads are to be had here. Raise `ulimit -u`, `-v`, TasksMax= or pids."
 _LISTING: Final = "mailsift.listing"
 _NO_PLUGINS: Final = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """Spares pydantic to look for some through all packages that are installed."""

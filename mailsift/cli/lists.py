@@ -17,15 +17,16 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from glob import glob
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
+from uuid import uuid4
 
 from rich.console import Group
 from rich.live import Live
@@ -45,6 +46,7 @@ from mailsift.jobs.results.breakdown import rows_by_result
 from mailsift.jobs.results.browse import RowFilter
 from mailsift.jobs.results.export import ExportFormat, Selection, export, format_of
 from mailsift.jobs.service import JobService, check_readable, read_pieces
+from mailsift.jobs.submissions import Submitted
 from mailsift.jobs.views import (
     WAITS_FOR_MEMORY,
     WAITS_FOR_PLACE,
@@ -55,7 +57,7 @@ from mailsift.jobs.views import (
     JobOptions,
     JobView,
 )
-from mailsift.pipeline.errors import MailsiftError, SuppressCodes, outage_of
+from mailsift.pipeline.errors import MailsiftError, outage_of
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import load_frames
 from mailsift.pipeline.tiers import TierPolicy
@@ -243,9 +245,14 @@ async def submit_and_follow(
     async with open_container(settings) as container:
         service, places = container.jobs, container.places.with_environment()
         account = await service.account(LOCAL_ACCOUNT)
-        pieces = pieces_of(source, account, places)
-        submitted = await service.receive(account, pieces, options, source_name=name_of(source))
         sink = _sink_of(out, places, scratch_folder(settings))
+
+        async def submit(once: str) -> Submitted:
+            pieces = pieces_of(source, account, places)
+            return await service.receive(account, pieces, options, source_name=name_of(source), once=once)
+
+        # what came from a pipe is read, and does not come again
+        submitted = await (submit("") if source == PIPE else _patiently(partial(submit, str(uuid4()))))
         await follow_job(service, worker, account, submitted.job_id, sink, as_json=as_json)
 
 
@@ -269,14 +276,14 @@ async def follow_job(
         view = await watch_job(service, account, job_id, keep_alive=worker.ensure)
     except BaseException:
         # intake and finish go on by themselves next time, and all of it where nobody can be told to pause it
-        with SuppressCodes("job_state_conflict", "database_unavailable"):
+        with suppress(MailsiftError):
             await service.pause(account, job_id)
         _say_how_to_go_on(job_id, out)
         raise
     if view.state is not JobState.COMPLETED:
         raise MailsiftError(view.error_code, view.error_detail)
     try:
-        results = await export_job(service, account, job_id, out)
+        results = await _patiently(lambda: export_job(service, account, job_id, out))
     except (KeyboardInterrupt, asyncio.CancelledError, MailsiftError):
         _say_how_to_go_on(job_id, out)
         raise
@@ -301,7 +308,7 @@ results is loaded, which a look only holds up."""
 
 async def _until_small_list_ends(service: JobService, account: AccountId, job_id: JobId) -> None:
     await asyncio.sleep(_SMALL_LIST_SECONDS)
-    with SuppressCodes("database_unavailable"):
+    with suppress(MailsiftError):  # who watches the job then waits, or says what it is
         for _ in range(_SMALL_LOOKS):
             if await service.has_ended(account, job_id):
                 return
@@ -331,7 +338,7 @@ async def watch_job(
     speed, printed_at, pause, printed = Speed(), float("-inf"), _FIRST_LOOK_SECONDS, ("", "")
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while True:
-            view = await _job_now(service, account, job_id)
+            view = await _patiently(lambda: service.get(account, job_id))
             if view.finished_at is not None:
                 return view
             keep_alive()
@@ -350,12 +357,12 @@ async def watch_job(
             pause = min(1.1 * pause, _POLL_SECONDS)
 
 
-async def _job_now(service: JobService, account: AccountId, job_id: JobId) -> JobView:
-    """Return the job; while a server of ours is away, say so once and wait, as the job does, for a while."""
+async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """Return the answer; while what it needs is away, say so once and wait, as a job does, for a while."""
     away_since = 0.0
     while True:
         try:
-            return await service.get(account, job_id)
+            return await ask()
         except MailsiftError as error:
             now = asyncio.get_running_loop().time()
             if not error.retryable or (away_since and now - away_since > _OUTAGE_SECONDS):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Final, TypeVar
@@ -35,7 +35,7 @@ from mailsift.jobs.admin.console import (
 )
 from mailsift.jobs.views import Priority
 from mailsift.pipeline.clock import system_clock
-from mailsift.pipeline.errors import MailsiftError, SuppressCodes
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.throttle import REFUSAL_LEDGER_KINDS, LedgerKind, SessionOutcome
 from mailsift.pipeline.wording import counted
 from mailsift.storage.redis.connection import redis_unavailable
@@ -290,7 +290,7 @@ def _screen(terminal: Console, *, once: bool) -> Iterator[Callable[[RenderableTy
 
 
 async def _top_shape(operations: Operations) -> dict[str, Any]:
-    with SuppressCodes("database_unavailable"):
+    with suppress(MailsiftError):
         return _overview_shape(await operations.console.overview())
     return {"alarms": _alarm_shapes(await operations.console.alarms())}
 
@@ -298,7 +298,7 @@ async def _top_shape(operations: Operations) -> dict[str, Any]:
 async def _top(operations: Operations) -> RenderableType:
     """Return the picture: the alarms alone while the database is gone, also if it goes while this reads."""
     now = system_clock()
-    with SuppressCodes("database_unavailable"):
+    with suppress(MailsiftError):
         overview = await operations.console.overview()
         page = await operations.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
         return _top_picture(overview, page.jobs, await operations.console.sources(), now=now)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import socket
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -69,25 +71,33 @@ async def _serve(
         keep_alive()
 
     tempfile.tempdir = str(scratch_folder(settings))  # of files sent as forms: /tmp may be memory
+    greetings: list[asyncio.Task[None]] = []
+
+    def started(url: str) -> None:
+        _print_address(url)
+        greetings.append(asyncio.create_task(greet(settings, settings.public_url or url, welcome=welcome)))
+
     async with repeating(look, every=_LOOK_SECONDS, task="restart"):
-        token = await _first_owner(settings) if welcome else None
-        await serve_api(
-            settings,
-            sockets=sockets,
-            started=lambda url: _print_address(url, settings.public_url or url, token),
-        )
+        await serve_api(settings, sockets=sockets, started=started)
 
 
-async def _first_owner(settings: Settings) -> str | None:
-    """Return the token of a link for the first owner; None when somebody can sign in already."""
-    try:
-        async with open_container(settings) as container:
-            return await container.people.links.first_owner()
-    except MailsiftError:
-        return None  # the pages will say what is wrong
+async def greet(settings: Settings, pages: str, *, welcome: bool) -> None:
+    """Say where to sign in; a `welcome` as soon as the database says whether there is nobody yet who can."""
+    token = None
+    while welcome:
+        with suppress(MailsiftError):
+            async with open_container(settings) as container:
+                token = await container.people.links.first_owner()
+            break
+        await asyncio.sleep(_LOOK_SECONDS)
+    if token is None:
+        console.print(f"Sign in: {pages}/login", **PLAIN)
+        return
+    console.print("Nobody can sign in yet. Become the first owner with this link, which works once:", **PLAIN)
+    console.print(f"{pages}/welcome?token={token}", **PLAIN)
 
 
-def _print_address(url: str, pages: str, token: str | None) -> None:
+def _print_address(url: str) -> None:
     """Say where the API is, which is ready now: what has been loaded so far stays, and need not be searched.
 
     Without this the collector walks through every module again and again: a fifth of the time of a request.
@@ -96,11 +106,6 @@ def _print_address(url: str, pages: str, token: str | None) -> None:
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)  # a request leaves next to nothing that only the collector finds
     console.print(f"Mailsift listens on {url} (operations: {url}/docs)", **PLAIN)
-    if token is None:
-        console.print(f"Sign in: {pages}/login", **PLAIN)
-        return
-    console.print("Nobody can sign in yet. Become the first owner with this link, which works once:", **PLAIN)
-    console.print(f"{pages}/welcome?token={token}", **PLAIN)
 
 
 def mcp(

@@ -382,7 +382,15 @@ class _BoundedProtocol(HttpToolsProtocol):
                 self.flow.pause_reading()
                 return
             self.transport.write(_answer(code))
-        elif not self.pipeline and not self.cycle.response_started:
+        elif self.pipeline:  # this one is told so when it is its turn
+
+            async def refuse(*_: object) -> None:
+                self._refuse(code)
+
+            self.pipeline[0] = (self.cycle, refuse)
+            self.flow.pause_reading()
+            return
+        elif not self.cycle.response_started:
             self.transport.write(_answer(code))
             self.cycle.disconnected = True
             self.cycle.message_event.set()

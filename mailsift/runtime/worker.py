@@ -57,7 +57,7 @@ _ANSWER_SECONDS = 1.0
 _REFUSED_SECONDS = 5.0
 """When a broker is asked again that is full or a replica."""
 
-_NO_THREADS = "No threads could be started to compute: as many run as may (ulimit -u, TasksMax, pids)."
+_NO_THREADS = "There are no threads, or no memory, to compute with (ulimit -u and -v, TasksMax, pids)."
 
 _log = structlog.get_logger()
 

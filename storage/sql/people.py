@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, func, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, and_, delete, func, insert, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from mailsift.pipeline.errors import MailsiftError
@@ -413,15 +413,31 @@ async def insert_link(
     await connection.execute(insert(link).values(hash=digest, **times, **asdict(terms)))
 
 
+_BY_OWNER: Final = (
+    select(member)
+    .join(person, person.c.id == member.c.person_id)
+    .where(member.c.account_id == link.c.account_id, member.c.role == "owner")
+    .where(person.c.email == link.c.made_by)
+    .correlate(link)
+    .exists()
+)
+
+
+def _is_open(now: datetime) -> ColumnElement[bool]:
+    """Say whether a link can be used: in its time, and while a person who made it may invite others."""
+    by_person = link.c.made_by.contains("@")  # else an operator did, on the command line
+    return and_(link.c.expires_at > now, or_(~by_person, _BY_OWNER))
+
+
 async def find_link(connection: Connection, digest: bytes, *, now: datetime) -> Row | None:
     """Return the link, unless it is used or over."""
-    statement = select(link).where(link.c.hash == digest, link.c.expires_at > now)
+    statement = select(link).where(link.c.hash == digest, _is_open(now))
     return (await connection.execute(statement)).mappings().one_or_none()
 
 
 async def use_link(connection: Connection, digest: bytes, *, now: datetime) -> Row | None:
     """Take the link out of the world and return it; of two who try, one gets it."""
-    statement = delete(link).where(link.c.hash == digest, link.c.expires_at > now).returning(link)
+    statement = delete(link).where(link.c.hash == digest, _is_open(now)).returning(link)
     return (await connection.execute(statement)).mappings().one_or_none()
 
 
@@ -433,9 +449,7 @@ async def forget_links(connection: Connection, email: str, **only: object) -> No
 async def links_of(connection: Connection, account_id: UUID, *, now: datetime) -> Sequence[Row]:
     """Return the account's open invitations, newest first."""
     statement = (
-        select(link)
-        .where(link.c.account_id == account_id, link.c.expires_at > now)
-        .order_by(link.c.created_at.desc())
+        select(link).where(link.c.account_id == account_id, _is_open(now)).order_by(link.c.created_at.desc())
     )
     return (await connection.execute(statement)).mappings().all()
 
@@ -445,14 +459,14 @@ async def invitations_of(connection: Connection, email: str, *, now: datetime) -
     statement = (
         select(link, account.c.name.label("account"))
         .join(account, account.c.id == link.c.account_id)
-        .where(link.c.kind == "invite", link.c.email == email, link.c.expires_at > now)
+        .where(link.c.kind == "invite", link.c.email == email, _is_open(now))
     )
     return (await connection.execute(statement)).mappings().all()
 
 
 async def is_invited(connection: Connection, email: str, *, now: datetime) -> bool:
     """Say whether an invitation is open for somebody."""
-    for_them = select(link).where(link.c.kind == "invite", link.c.email == email, link.c.expires_at > now)
+    for_them = select(link).where(link.c.kind == "invite", link.c.email == email, _is_open(now))
     return bool((await connection.execute(select(for_them.exists()))).scalar_one())
 
 

@@ -146,8 +146,17 @@ async def record_slot(
 
 async def record_trouble(connection: Connection, claimed: Row, code: str) -> None:
     """Write down why the slot of a claimed schedule waits; the lease goes on."""
+    await _change_claimed(connection, claimed, last_error=code)
+
+
+async def release(connection: Connection, claimed: Row, *, now: datetime) -> None:
+    """End the lease of a claimed schedule whose slot was not run."""
+    await _change_claimed(connection, claimed, lease_until=now)
+
+
+async def _change_claimed(connection: Connection, claimed: Row, **values: Any) -> None:
     mine = (schedule.c.id == claimed["id"], schedule.c.lease_token == claimed["lease_token"])
-    await connection.execute(update(schedule).where(*mine).values(last_error=code))
+    await connection.execute(update(schedule).where(*mine).values(**values))
 
 
 async def attach(

@@ -9,9 +9,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import text
-from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from mailsift.storage.database import Connection, from_row, not_ready, statement, unavailable
+from mailsift.storage.database import Connection, from_row, in_our_words, statement
 from mailsift.storage.schema import connected
 
 ACTIVE: Final = "active"
@@ -206,15 +205,8 @@ def claiming(url: str) -> list[tuple[str, int]]:
     Raises:
         MailsiftError: `database_unavailable`, `database_not_migrated`, `database_refused`.
     """
-    try:
-        with connected(url) as connection:
-            return [(row.host, row.pid) for row in connection.execute(_CLAIMING)]
-    except OperationalError as error:
-        raise unavailable() from error
-    except ProgrammingError as error:
-        if (translated := not_ready(error)) is None:
-            raise
-        raise translated from error
+    with in_our_words(), connected(url) as connection:
+        return [(row.host, row.pid) for row in connection.execute(_CLAIMING)]
 
 
 async def drain(

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 from mailsift.jobs.admin.console import Console
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.throttle import SessionOutcome
 from mailsift.settings import Settings
 from mailsift.storage.database import unavailable
@@ -73,12 +74,20 @@ def test_top_goes_on_until_it_is_stopped(settings: Settings) -> None:
 def test_top_goes_on_where_the_database_goes_while_it_reads(
     settings: Settings, keyboard: Keyboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def is_gone(*_: object, **__: object) -> NoReturn:
-        raise unavailable()
+    def fails_with(error: MailsiftError) -> Callable[..., NoReturn]:
+        def fail(*_: object, **__: object) -> NoReturn:
+            raise error
 
-    for read in (Console.jobs, Console.sources):
+        return fail
+
+    full = MailsiftError("storage_full", "There is no room left where the database lies.", retryable=True)
+    for read, error in (
+        (Console.jobs, unavailable()),
+        (Console.sources, unavailable()),
+        (Console.jobs, full),
+    ):
         with monkeypatch.context() as patch:
-            patch.setattr(Console, read.__name__, is_gone)
+            patch.setattr(Console, read.__name__, fails_with(error))
             typed = keyboard.type(settings, "ops", "top", "--once")
         assert typed.status == 0, typed.err
         assert "schedule is late" in typed.out  # the alarms, which are read again

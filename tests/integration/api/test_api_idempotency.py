@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from unittest.mock import AsyncMock
 from uuid import UUID, uuid4
 
 import httpx
@@ -17,7 +18,9 @@ import psycopg
 import pytest
 
 from mailsift.container import open_container
+from mailsift.jobs.submissions import Submissions
 from mailsift.settings import Settings
+from mailsift.storage.database import unavailable
 from mailsift.storage.sql import idempotency
 from tests.integration.api.conftest import Api
 from tests.support.installation import until
@@ -115,6 +118,18 @@ async def test_what_did_nothing_frees_its_key_and_what_was_answered_keeps_it(
     assert (bad.status_code, bad.json()["code"]) == (400, "bad_idempotency_key")
     nobody = await client.post(HOOKS, headers={**keyed('"c"'), "authorization": ""})
     assert nobody.status_code == 401
+
+
+async def test_a_list_that_an_outage_kept_from_being_started_leaves_its_key_free(
+    api: Api, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = (await client.post(JOBS, json={"emails": [ADDRESS]})).json()["data"]["job_id"]
+    again = partial(client.post, f"{JOBS}/{job}/rerun", headers=keyed("again"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Submissions, "insert", AsyncMock(side_effect=unavailable()))
+        assert (await again()).status_code == 503
+    assert (await again()).status_code == 202
+    assert await rows(api, "SELECT count(*) FROM job") == [(2,)]
 
 
 async def test_a_state_that_changed_is_told_as_it_was_then_and_goes_with_its_job(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -203,6 +204,12 @@ async def test_what_is_no_http_is_told_in_json(api: Api) -> None:
 async def test_nonsense_behind_requests_takes_none_of_their_answers(api: Api, behind: bytes) -> None:
     answers = await exchange(api, GET + b"\r\n" + GET + b"\r\n" + behind)
     assert answers.count(b"HTTP/1.1 200") == 2
+
+
+async def test_a_broken_body_behind_requests_takes_none_of_their_answers(api: Api) -> None:
+    broken = b"POST /v1/bulk/jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nno size\r\n"
+    answers = await exchange(api, GET + b"\r\n" + GET + b"\r\n" + broken)
+    assert re.findall(rb"HTTP/1.1 (\d+)", answers) == [b"200", b"200", b"400"]
 
 
 @pytest.mark.parametrize("version", [b"1.1", b"1.0"])

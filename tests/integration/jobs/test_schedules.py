@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 from uuid import uuid4
 
 import polars as pl
@@ -19,7 +20,7 @@ from mailsift.jobs.schedules import RUN_LEASE, CatchUp, Overlap, Recheck
 from mailsift.jobs.views import JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.storage.blobs import JobBlobs
+from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.sql import schedules
 from mailsift.storage.states import JobState
 from tests.support.captured_metrics import Counted
@@ -77,6 +78,26 @@ async def test_a_run_whose_maker_died_is_made_by_another(scheduling: Scheduling,
         assert await schedules.claim(connection, now=NOON, until=NOON + RUN_LEASE) is not None
     assert await scheduling.runs.run_due() == 0
     scheduling.now = NOON + timedelta(minutes=11)
+    assert await scheduling.runs.run_due() == 1
+    (made,) = await scheduling.made(view.id)
+    assert made["scheduled_for"] == NOON
+
+
+@pytest.mark.parametrize("catch_up", CatchUp)
+async def test_a_run_that_could_not_be_made_is_made_as_soon_as_what_it_needs_is_back(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch, catch_up: CatchUp
+) -> None:
+    _, _, view = await scheduling.start(replace(HOURLY, catch_up=catch_up))
+    scheduling.now = NOON
+    with monkeypatch.context() as patch:
+        away = MailsiftError("blob_store_failed", "The store is away.", retryable=True)
+        patch.setattr(Blobs, "fetch", AsyncMock(side_effect=away))
+        for _ in range(2):
+            with pytest.raises(MailsiftError, match="blob_store_failed"):
+                await scheduling.runs.run_due()
+            scheduling.now += timedelta(seconds=5)
+            assert await scheduling.runs.run_due() == 0  # others are not kept waiting
+            scheduling.now += timedelta(seconds=5)
     assert await scheduling.runs.run_due() == 1
     (made,) = await scheduling.made(view.id)
     assert made["scheduled_for"] == NOON

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import date, timedelta
 from typing import Any
@@ -15,7 +15,9 @@ from psycopg import sql
 from sqlalchemy import make_url, text
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage import schema
 from mailsift.storage.database import Database
+from mailsift.storage.schema import migrate, revision
 from tests.support.connections import talking
 
 _FAIL = "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '{state}'; END $$"
@@ -35,6 +37,8 @@ _FAIL = "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '{state}'; END $$"
         ("58P01", "database_unavailable"),  # which is not mounted
         ("XX000", "database_unavailable"),  # an error in itself, or
         ("XX001", "database_unavailable"),  # a page that its disk has damaged
+        ("42P01", "database_not_migrated"),  # a table or
+        ("42703", "database_not_migrated"),  # a column is missing until an operator has migrated
         ("42501", "database_refused"),  # a restored backup, perhaps, is another role's
     ],
 )
@@ -45,6 +49,18 @@ async def test_a_server_without_means_is_an_outage(database_url: str, state: str
             await connection.execute(text(_FAIL.format(state=state)))
     assert (caught.value.code, caught.value.retryable) == (code, True)
     await database.aclose()
+
+
+@pytest.mark.parametrize("ask", [migrate, revision])
+@pytest.mark.parametrize(("state", "code"), [("53100", "storage_full"), ("57P01", "database_unavailable")])
+def test_a_server_that_goes_while_its_schema_is_read_is_an_outage(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, ask: Callable[[str], str], state: str, code: str
+) -> None:
+    fail = text(_FAIL.format(state=state))
+    monkeypatch.setattr(schema, "_revision_of", lambda connection: connection.execute(fail))
+    with pytest.raises(MailsiftError) as caught:
+        ask(database_url)
+    assert (caught.value.code, caught.value.retryable) == (code, True)
 
 
 async def test_a_connection_that_breaks_in_a_transaction_is_an_outage(database_url: str) -> None:

@@ -1,12 +1,22 @@
-"""Over standard input every line is answered: what is no message, and what is open when the input ends."""
+"""Over standard input every line is answered: what is no message, and what is open when the input ends.
+
+And what a tool says of a list that it has taken.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
+from uuid import uuid4
 
 import pytest
 from anyio import create_memory_object_stream
+
+from mailsift.accounts.keys import Scope
+from mailsift.api.mcp import ToolCall, call_tool
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import unavailable
 
 INITIALIZE = (
     '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'
@@ -76,3 +86,20 @@ async def test_what_is_called_off_is_not_waited_for(monkeypatch: pytest.MonkeyPa
     before = asyncio.get_running_loop().time()
     await _talk(monkeypatch, INITIALIZE, INITIALIZED, CALL % "a@example.com", CANCEL)
     assert asyncio.get_running_loop().time() - before < 20
+
+
+async def test_a_list_that_is_in_is_named_where_nobody_can_look_at_it() -> None:
+    job = uuid4()
+
+    async def is_done(*_: object, **__: object) -> SimpleNamespace:
+        return SimpleNamespace(job_id=job)
+
+    async def is_away(*_: object) -> NoReturn:
+        raise unavailable()
+
+    parts: Any = SimpleNamespace(
+        budget=SimpleNamespace(spend=is_done), jobs=SimpleNamespace(receive=is_done, get=is_away)
+    )
+    caller: Any = SimpleNamespace(scopes={Scope.JOBS_WRITE.value}, key_id=None, account_id=uuid4())
+    with pytest.raises(MailsiftError, match=f"database_unavailable: .* job {job}"):
+        await call_tool(ToolCall(parts, caller), "check_list", {"emails": ["a@example.com"]})

@@ -7,21 +7,25 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
+from typing_extensions import override
 
 from mailsift.cli import lists
 from mailsift.cli.lists import PipeSink, PlaceSink
 from mailsift.cli.pairs import check_writable
 from mailsift.jobs.places.place import parse_sink
 from mailsift.jobs.results.export import Selection
+from mailsift.jobs.views import JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import unavailable
 from mailsift.storage.states import JobState
+from tests.support.job_views import RUNNING, START
 
 
 class Complete:
@@ -107,6 +111,69 @@ async def test_who_has_lost_the_database_is_told_how_to_go_on(
     with pytest.raises(MailsiftError, match="database_unavailable"):
         await lists.follow_job(*everything, as_json=False)
     assert f"mailsift jobs resume {job} --output" in "".join(capsys.readouterr())
+
+
+class Faltering(Complete):
+    """The same; what it needs is away when the step of this name is taken for the first time."""
+
+    def __init__(self, step: str, error: MailsiftError) -> None:
+        self.step, self.error = step, error
+        self.lists: list[tuple[bytes, str]] = []
+
+    def falter(self, step: str) -> None:
+        if step == self.step:
+            self.step = ""
+            raise self.error
+
+    async def account(self, _: str) -> UUID:
+        return RUNNING.account_id
+
+    async def receive(
+        self, _account: object, pieces: AsyncIterator[bytes], _options: object, *, once: str, **_: object
+    ) -> SimpleNamespace:
+        self.lists.append((b"".join([piece async for piece in pieces]), once))
+        self.falter("receive")
+        return SimpleNamespace(job_id=RUNNING.id)
+
+    @override
+    async def has_ended(self, *_: object) -> bool:
+        self.falter("has_ended")
+        return True
+
+    async def get(self, *_: object) -> JobView:
+        self.falter("get")
+        return replace(RUNNING, state=JobState.COMPLETED, finished_at=START)
+
+    @override
+    @asynccontextmanager
+    async def selection(self, *_: object) -> AsyncIterator[Selection]:
+        self.falter("selection")
+        yield Selection(Path("results.parquet"), frozenset())
+
+
+@pytest.mark.parametrize("code", ["database_unavailable", "storage_full", "blob_store_failed"])
+@pytest.mark.parametrize("step", ["receive", "has_ended", "get", "selection"])
+async def test_a_list_waits_for_what_goes_away_at_any_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, code: str
+) -> None:
+    service = Faltering(step, MailsiftError(code, "It is away.", retryable=True))
+    places = SimpleNamespace(with_environment=lambda: None)
+
+    @asynccontextmanager
+    async def opened(_: object) -> AsyncIterator[SimpleNamespace]:
+        yield SimpleNamespace(jobs=service, places=places)
+
+    monkeypatch.setattr(lists, "open_container", opened)
+    monkeypatch.setattr(lists, "export", lambda _results, out, **_: out.write_text("email\n"))
+    monkeypatch.setattr(lists, "rows_by_result", lambda _: {})
+    (source := tmp_path / "list.csv").write_text("email\na@example.com\n")
+    settings, worker = SimpleNamespace(home=tmp_path), SimpleNamespace(ensure=lambda: None)
+    given: Any = (settings, worker, str(source), JobOptions(), str(out := tmp_path / "out.csv"))
+    await lists.submit_and_follow(*given, as_json=False)
+    assert out.read_text() == "email\n"
+    ((sent, once),) = set(service.lists)  # sent again it is the same list, of which there is one job
+    assert (sent, len(service.lists)) == (source.read_bytes(), 1 + (step == "receive"))
+    assert once
 
 
 async def test_a_disk_that_fills_up_while_the_result_is_written_is_one_line(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import errno
 import pickle
+import sys
 
 import psycopg
 import pytest
@@ -12,7 +13,7 @@ from polars.exceptions import ComputeError
 from sqlalchemy.exc import DataError, OperationalError
 
 from mailsift.jobs.engine.engine import is_infrastructure, is_storage
-from mailsift.pipeline.errors import MailsiftError, SuspectError, is_full, outage_of
+from mailsift.pipeline.errors import MailsiftError, SuspectError, is_full, lacks_frames, outage_of
 
 FULL = "parquet: File out of specification: underlying IO error: No space left on device (os error 28)"
 
@@ -50,6 +51,17 @@ def test_what_our_own_errors_say_counts_and_not_what_led_to_them() -> None:
     assert is_storage(away)
     damaged = caused(MailsiftError("blob_damaged", "x"), FileNotFoundError(errno.ENOENT, "x"))
     assert not is_infrastructure(damaged)
+
+
+def test_a_process_that_had_no_room_to_load_polars_is_to_blame_and_not_the_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    missing = NameError("name 'PyLazyFrame' is not defined")  # of its library, which could not be mapped
+    assert not is_infrastructure(missing)
+    monkeypatch.delitem(sys.modules, "polars._plr")
+    assert lacks_frames(missing)
+    assert is_infrastructure(missing)
+    assert not is_infrastructure(ValueError("bad"))
 
 
 def test_what_a_database_cannot_hold_is_no_outage_for_it_is_the_same_the_next_time() -> None:

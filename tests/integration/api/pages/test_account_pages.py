@@ -61,6 +61,19 @@ async def test_who_is_deleted_does_not_come_back_by_a_link(api: Api) -> None:
             assert (await client.get(f"/{path}?token={secret}")).status_code == 404
 
 
+@pytest.mark.parametrize("change", ["role", "remove"])
+async def test_an_invitation_opens_nothing_once_who_made_it_may_invite_nobody(api: Api, change: str) -> None:
+    maker = await person(api)
+    async with signed_in(api) as owner, browser(api) as client:
+        await sign_in(client, maker)
+        made = await post(client, "/account/invite", email="eve@people.test", role="owner")
+        token = re.findall(r"/invite\?token=([\w-]+)", made.text)[0]
+        assert (await owner.get(f"/invite?token={token}")).status_code == 200
+        await post(owner, f"/account/members/{(await ids_of(api))[maker]}/{change}", role="member")
+        assert "eve@people.test" not in (await owner.get("/account")).text
+        assert (await owner.get(f"/invite?token={token}")).status_code == 404
+
+
 async def test_an_invitation_takes_nothing_from_who_is_a_member_by_now(api: Api) -> None:
     async with open_container(api.settings) as container:
         links = container.people.links

@@ -18,7 +18,7 @@ from mailsift.pipeline.verdict import Result
 from mailsift.storage.sql import stats
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import sql
-from tests.support.sessions import post, signed_in
+from tests.support.sessions import csrf_of, post, signed_in
 
 SAMPLE, LIST, CONNECT = "See it on a sample", "Drop your own list", "Connect your system"
 PAGES = ("/", "/jobs")
@@ -66,6 +66,17 @@ async def test_who_has_been_at_work_for_a_while_is_left_alone(api: Api) -> None:
         assert await steps_on(owner, "/jobs") == [SAMPLE, CONNECT]
         await sql(api.settings, "UPDATE account SET created_at = now() - interval '15 days'")
         assert await steps_on(owner, "/jobs") == []
+
+
+async def test_two_who_start_the_sample_at_once_start_it_once(api: Api) -> None:
+    async with signed_in(api) as owner, signed_in(api, Role.MEMBER) as member:
+        tokens = [csrf_of((await one.get("/")).text) for one in (owner, member)]
+        clicks = [(owner, tokens[0]), (owner, tokens[0]), (member, tokens[1])]
+        begun = await asyncio.gather(
+            *(one.post("/first-steps/sample", data={"csrf": token}) for one, token in clicks)
+        )
+    assert len({answer.headers["location"] for answer in begun}) == 1
+    assert await sql(api.settings, "SELECT count(*) FROM job") == [(1,)]
 
 
 @pytest.mark.usefixtures("worker")

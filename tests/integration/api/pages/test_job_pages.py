@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from typing import NoReturn
 
 import httpx
 import polars as pl
@@ -13,8 +14,10 @@ import pytest
 from mailsift.accounts.people import Role
 from mailsift.container import open_service
 from mailsift.jobs.views import JobOptions
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
+from mailsift.storage.blobs import Blobs
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.lists import CSV, done, ended, started, uploaded, words
 from tests.integration.api.pages.queries import audit_of, sql
@@ -42,6 +45,22 @@ async def onward(client: httpx.AsyncClient, address: str) -> list[str]:
         more = re.search(r'rel="next" href="([^"]+)"', pages[-1])
         address = more[1].replace("&amp;", "&") if more else ""
     return pages
+
+
+@pytest.mark.usefixtures("worker")
+async def test_what_needs_no_store_is_shown_while_the_store_is_away(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def is_away(*_: object) -> NoReturn:
+        raise MailsiftError("blob_store_failed", "The blob store is away.", retryable=True)
+
+    async with signed_in(api, Role.MEMBER) as client:
+        job = await done(client)
+        for read in (Blobs.list, Blobs.read_if_there, Blobs.fetch, Blobs.fetch_if_there):
+            monkeypatch.setattr(Blobs, read.__name__, is_away)
+        assert "3 of 4 rows are safe to send" in words((await client.get(job)).text)
+        assert "Lists that you have not started can’t be shown" in (await client.get("/")).text
+        assert (await client.get(f"{job}/results")).status_code == 503
 
 
 @pytest.mark.usefixtures("worker")
