@@ -423,6 +423,7 @@ class Postgres(Daemon):
         self._home = home / "postgres"
         self._data = self._home / "data"
         self._sockets = sockets / "pg"
+        self._socket = self._sockets / f".s.PGSQL.{_SAID_ANYWAY['port']}"
         self.logfile = self._home / "log"
         self.pidfile = self._data / "postmaster.pid"
 
@@ -436,8 +437,10 @@ class Postgres(Daemon):
 
     @override
     def answers(self) -> bool:
+        if not self._socket.exists():
+            return False
         address = f"postgresql://postgres@/postgres?connect_timeout=5&{self._where()}"
-        import psycopg  # noqa: PLC0415 - loads while the server starts
+        import psycopg  # noqa: PLC0415 - slow to load, and a server that does not run is started without it
 
         try:
             with psycopg.connect(address, autocommit=True) as connection:
