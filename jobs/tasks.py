@@ -57,6 +57,8 @@ def make_app(redis_url: str) -> Celery:
             "socket_connect_timeout": 5,
             "socket_keepalive": True,
             "health_check_interval": 15,
+            # How long one question for a wake-up takes: a worker that stops waits for its answer.
+            "polling_interval": 0.2,
         },
         worker_prefetch_multiplier=1,
         worker_disable_prefetch=True,

@@ -57,26 +57,9 @@ class _LazyModule(ModuleType):
             return self._library
 
 
-class _Empty(ModuleType):
-    """Stands for a module of which nothing is used."""
-
-    @override
-    def __getattr__(self, name: str) -> None:
-        if name.startswith(_ASKED_OF_ANY):
-            raise AttributeError(name)
-
-
 def import_lazily(name: str) -> None:
     """Let `import name` give a stand-in that loads the library at first use; no-op when it is loaded."""
     sys.modules.setdefault(name, _LazyModule(name))
-
-
-def leave_out(name: str) -> None:
-    """Let a library load without a module of its own that we use nothing of: all it holds is None then.
-
-    No-op when it is loaded.
-    """
-    sys.modules.setdefault(name, _Empty(name))
 
 
 @contextmanager

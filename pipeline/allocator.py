@@ -1,9 +1,13 @@
-"""How far ahead polars reads, and how it gives memory back; to be set before polars is loaded."""
+"""How far ahead polars reads, how it gives memory back, and what it is loaded without: said before it is."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Final
+
+from typing_extensions import override
 
 FREE_SOON: Final[Mapping[str, str]] = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:300,muzzy_decay_ms:0,narenas:1"}
 """The environment of processes whose frames come and go: pages stay for the next frame of any thread, but not
@@ -17,3 +21,21 @@ LITTLE_AHEAD: Final[Mapping[str, str]] = {
 }
 """The environment of processes that stream files from a disk: by itself polars has hundreds of megabytes of
 them in memory before anybody wants them, and is no faster for it."""
+
+UNUSED_FRAMES: Final = "polars.io.iceberg"
+"""A format of tables; with all that it loads, a sixth of polars."""
+
+
+class _Empty(ModuleType):
+    @override
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):  # what tools ask of every module there is
+            raise AttributeError(name)
+
+
+def leave_out(name: str) -> None:
+    """Let a library load without a module of its own that we use nothing of: all it holds is None then.
+
+    No-op when it is loaded.
+    """
+    sys.modules.setdefault(name, _Empty(name))

@@ -172,9 +172,6 @@ _JOB_COLUMN: Final = "mailsift_job"
 TAKEN_NAMES: Final = frozenset({_JOB_COLUMN, "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 """Names that a column of a list cannot have in a table: ours, and those of PostgreSQL's own columns."""
 
-LONGEST_NAME: Final = 63
-"""Bytes of a column's or table's name; PostgreSQL cuts off what is longer, and two names may be one then."""
-
 _MOST_OF_ROW: Final = 60_000
 """Bytes of a row: lists have no longer lines, nor cells."""
 
@@ -302,7 +299,7 @@ async def write_table(
         url: of the database, without credentials.
         credentials: as for `read_query`.
         table: its name, perhaps behind that of its schema and a full stop.
-        columns: names and SQL types; none of TAKEN_NAMES, and no two alike in their first LONGEST_NAME bytes.
+        columns: names and SQL types; none of TAKEN_NAMES, and no two alike in the 63 bytes that are kept.
             The first column of the table, _JOB_COLUMN, is not among them.
         rows: a value for each column.
         job: rows of the same job that are there already are replaced.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import fcntl
 import hashlib
@@ -33,6 +32,8 @@ class Incoming:
         if len(data) <= _LITTLE:
             self._append(data)
         else:
+            import asyncio  # noqa: PLC0415 - the process that reads lists has no loop
+
             await asyncio.to_thread(self._append, data)
 
     @property

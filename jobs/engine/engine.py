@@ -11,7 +11,7 @@ import errno
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from typing import Final
@@ -157,6 +157,7 @@ class Engine:
         self._heartbeat_task: asyncio.Task[None] | None = None
         self._swept_at = float("-inf")
         self._closing = False
+        self._stopped = asyncio.Event()
         self.due_at = float("inf")
         self.is_useless = False
         self._set_gauges()
@@ -178,19 +179,23 @@ class Engine:
                 idle_since = time.monotonic()
             if running := self._maintenance.in_flight.union(self._in_flight.values()):
                 idle_since = time.monotonic()
-                await asyncio.wait(
-                    running,
-                    timeout=self._config.poll_s,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-            elif time.monotonic() - idle_since < self._config.linger_s:
-                await asyncio.sleep(self._config.poll_s)
-            else:
+            elif time.monotonic() - idle_since >= self._config.linger_s:
                 self.due_at = time.monotonic() + await self._claimer.next_ready()
                 return False
+            await self._until_next_look(running)
         if not self._closing:
             await self._waker.wake(1)
         return not self._closing
+
+    async def _until_next_look(self, running: Collection[asyncio.Task[None]]) -> None:
+        """Wait for the first of what runs to end, for `stop`, or until it is time to look again."""
+        stopped = asyncio.create_task(self._stopped.wait())
+        try:
+            await asyncio.wait(
+                [stopped, *running], timeout=self._config.poll_s, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            stopped.cancel()
 
     @property
     def is_draining(self) -> bool:
@@ -198,8 +203,11 @@ class Engine:
         return self._heartbeat.draining
 
     def stop(self) -> None:
-        """Claim nothing more; `drain` returns at its next look. A signal handler may call it."""
+        """Claim nothing more; `drain` returns. A signal handler may call it, on any thread."""
         self._closing = True
+        if self._heartbeat_task is not None:
+            with suppress(RuntimeError):  # its loop has ended
+                self._heartbeat_task.get_loop().call_soon_threadsafe(self._stopped.set)
 
     async def aclose(self, grace_s: float = 10.0) -> None:
         """Stop claiming, give what is in flight a moment, and give back the work that is left."""

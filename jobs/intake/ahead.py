@@ -6,7 +6,6 @@ a file for some; who waits for the list takes the files in their order.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -46,6 +45,8 @@ class DomainsAhead:
 
 async def look_ahead(folder: Path, look_up: Callable[[Sequence[str]], Awaitable[object]]) -> None:
     """Look up what `DomainsAhead` writes down in the folder, until that is gone."""
+    import asyncio  # noqa: PLC0415 - who reads has no loop, and takes 11 ms to load what makes one
+
     for path in (_file(folder, number) for number in count()):
         while not await asyncio.to_thread(path.exists):
             if not await asyncio.to_thread(folder.exists):

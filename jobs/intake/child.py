@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mailsift.jobs.intake.models import BatchSizes, IntakeLimits, IntakeOptions
+from mailsift.pipeline.allocator import UNUSED_FRAMES, leave_out
 from mailsift.pipeline.errors import MailsiftError, lacks_threads, outage_of
 
 _GRACE_S = 5
@@ -28,6 +29,7 @@ _STACK: Final = 64 << 20  # octets; more than any thread asks for
 
 def main() -> None:
     """Serve requests within their limits; answer with what was found or the rule the file broke."""
+    leave_out(UNUSED_FRAMES)
     gc.disable()  # this process ends too soon, or waits too often, for rubbish to be sought while it reads
     for number, line in enumerate(iter(sys.stdin.readline, "")):
         sys.stdout.write(json.dumps(_answer(json.loads(line))) + "\n")

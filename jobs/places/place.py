@@ -14,13 +14,14 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.foreign import LONGEST_NAME
 
 _STORES: Final = frozenset({"s3", "gs", "az"})
 _DATABASES: Final = frozenset({"postgresql", "postgres"})
 _WEB: Final = frozenset({"https", "http"})
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LONGEST: Final = 8_192
+LONGEST_NAME: Final = 63
+"""Bytes of a column's or table's name; PostgreSQL cuts off what is longer, and two names may be one then."""
 _QUERY, _TABLE = "query", "table"
 _WRITTEN_QUERY: Final = re.compile(r"((?i:postgres(?:ql)?)://[^?]*)\?query=(\s*\S+\s+\S.*)", re.DOTALL)
 _FEWEST_NAMES: Final[Mapping[str, int]] = {"az": 2}

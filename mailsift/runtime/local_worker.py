@@ -16,6 +16,7 @@ from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.settings import PREFIX, Settings, server_url
 
 _WARM_SECONDS = 20.0
+_POLL_SECONDS = 0.01  # the library's own wait looks every 50 ms, and so long nobody can end
 MOST_YOUNG_DEATHS = 4
 
 
@@ -94,11 +95,11 @@ class LocalWorker:
         if self.process is None:
             return
         self.process.terminate()
-        try:
-            self.process.wait(_WARM_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        ends_at = time.monotonic() + _WARM_SECONDS
+        while self.process.poll() is None and time.monotonic() < ends_at:
+            time.sleep(_POLL_SECONDS)
+        self.process.kill()  # no-op when it has ended
+        self.process.wait()
         self.process = None
 
 

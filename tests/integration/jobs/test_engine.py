@@ -273,6 +273,19 @@ async def test_an_engine_that_is_closed_gives_its_chunks_back_untried(
         assert (await work_until_ended(another, service, account, job)).valid == 7
 
 
+async def test_an_engine_that_is_told_to_stop_does_not_wait_for_its_next_look(
+    settings: Settings, planter: Planter
+) -> None:
+    async def is_known() -> bool:
+        return bool(await planter.sql("SELECT FROM worker"))
+
+    async with engine_on(settings, linger_s=60.0, poll_s=60.0) as engine:
+        draining = asyncio.create_task(engine.drain())
+        await until(is_known, within=10, every=0.01)
+        await asyncio.to_thread(engine.stop)  # a signal comes to another thread than the loop's
+        assert not await asyncio.wait_for(draining, 10)
+
+
 async def test_an_engine_that_is_closed_gives_its_steps_back_untried(
     settings: Settings, planter: Planter, service: JobService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
