@@ -252,12 +252,12 @@ class EmbeddedServers:
 
     def _stop_all(self, daemons: Sequence[Daemon]) -> None:
         for step in (0, 1):
-            told = set[Daemon]()
+            signalled = set[Daemon]()
             deadline = time.monotonic() + _STOP_SECONDS
             while (living := {one for one in daemons if self._lives(one)}) and time.monotonic() < deadline:
-                for daemon in living - told:
+                for daemon in living - signalled:
                     if pid := daemon.pid():  # else it is but starting, and says so in a moment
-                        told.add(daemon)
+                        signalled.add(daemon)
                         with contextlib.suppress(ProcessLookupError):
                             os.kill(pid, daemon.stop_signals[step])
                 time.sleep(_POLL_SECONDS)
