@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import uuid4
@@ -15,12 +15,16 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions, dump_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, GroupCommits
+from mailsift.storage.shared_calls import SharedCalls
 from mailsift.storage.sql import idempotency, jobs
 from mailsift.storage.sql.idempotency import KnownRequest, Request
 from mailsift.storage.sql.jobs import NewJob
 
 _LONGEST_UPLOAD_S = 86_400.0
 """What was stored so long ago and has no job is deleted."""
+
+_TOGETHER: Final = 64
+"""Lists at most that are noted at once."""
 
 _FIRST_OPTIONS: Final = frozenset(
     {"mode", "column", "name", "evidence", "repair", "max_age", "deadline_s", "priority", "retention_s"}
@@ -103,6 +107,7 @@ class Submissions:
         self._blobs = blobs
         self._places = places
         self._commits = GroupCommits(database)
+        self._expected = SharedCalls(self._expect_lists, most=_TOGETHER)
 
     async def store(
         self,
@@ -118,10 +123,7 @@ class Submissions:
         The list is deleted when no job was inserted within a day.
         """
         job_id = JobId(uuid4())
-        await self._commits.run(
-            jobs.expect_blobs,
-            lambda connection: jobs.expect_blobs(connection, job_id, seconds=_LONGEST_UPLOAD_S),
-        )
+        await self._expected.ask(job_id)
         stored = await store_list(self._blobs, JobBlobs(job_id).source, pieces, name=source_name)
         return new_job(job_id, account_id, options, stored, parent=parent)
 
@@ -135,9 +137,14 @@ class Submissions:
         """
         sealed = replace(options, places=self._places.seal(account_id, places))
         job_id = JobId(uuid4())
-        await self._database.run(jobs.expect_blobs, job_id, seconds=_LONGEST_UPLOAD_S)
+        await self._expected.ask(job_id)
         stored = StoredList(places.source.name if places.source else "", places.digest(), 0)
         return new_job(job_id, account_id, sealed, stored, parent=parent)
+
+    async def _expect_lists(self, job_ids: Sequence[JobId]) -> Sequence[JobId]:
+        """Note lists that are about to be stored, those that come at the same time by one statement."""
+        await self._database.run(jobs.expect_blobs, *job_ids, seconds=_LONGEST_UPLOAD_S)
+        return job_ids
 
     async def insert(self, new: NewJob, once: str, places: str = "") -> Submitted:
         """Insert a job whose list has been stored, unless its idempotency key has one already.
@@ -163,8 +170,7 @@ async def insert_stored(connection: Connection, new: NewJob) -> bool:
     Raises:
         MailsiftError: `service_unavailable` when storing it took so long that it was taken for lost.
     """
-    if await jobs.claim_blobs(connection, new.id):
-        await jobs.insert(connection, new)
+    if await jobs.insert(connection, new, expected=True):
         return True
     if await jobs.get(connection, new.id) is None:
         raise MailsiftError("service_unavailable", "Please try again.", retryable=True)
