@@ -1,7 +1,8 @@
 """One address for those who wait for it: by syntax and lists in microseconds, or through the whole pipeline.
 
-A frame of one row costs some ten milliseconds whatever is in it, and what makes frames is a fifth of a
-second and of the memory of a process. So mode fast does without; a property test holds both ways together.
+What goes through every stage as a frame costs some five milliseconds, were it one row, and what makes frames
+is a fifth of a second and of the memory of a process. So mode fast does without; property tests hold both
+ways together.
 """
 
 from __future__ import annotations
