@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import uuid4
@@ -14,13 +14,17 @@ from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.views import AccountId, JobId, JobOptions, dump_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs import Blobs, JobBlobs
-from mailsift.storage.database import Connection, Database, GroupCommits, before_commit
+from mailsift.storage.database import Connection, Database, GroupCommits
+from mailsift.storage.shared_calls import SharedCalls
 from mailsift.storage.sql import idempotency, jobs
 from mailsift.storage.sql.idempotency import KnownRequest, Request
 from mailsift.storage.sql.jobs import NewJob
 
 _LONGEST_UPLOAD_S = 86_400.0
 """What was stored so long ago and has no job is deleted."""
+
+_TOGETHER: Final = 64
+"""Lists at most that are noted at once."""
 
 _FIRST_OPTIONS: Final = frozenset(
     {"mode", "column", "name", "evidence", "repair", "max_age", "deadline_s", "priority", "retention_s"}
@@ -103,6 +107,7 @@ class Submissions:
         self._blobs = blobs
         self._places = places
         self._commits = GroupCommits(database)
+        self._expected = SharedCalls(self._expect_blobs, most=_TOGETHER)
 
     async def store(
         self,
@@ -135,14 +140,15 @@ class Submissions:
         return new_job(job_id, account_id, sealed, stored, parent=parent)
 
     async def _new_id(self) -> JobId:
-        """Return the id of a job whose blobs are expected; to note that changes nothing that anybody sees."""
+        """Return the id of a new job; what is stored under it goes again unless the job follows."""
         job_id = JobId(uuid4())
-        with before_commit(None):
-            await self._commits.run(
-                jobs.expect_blobs,
-                lambda connection: jobs.expect_blobs(connection, job_id, seconds=_LONGEST_UPLOAD_S),
-            )
+        await self._expected.ask(job_id)
         return job_id
+
+    async def _expect_blobs(self, job_ids: Sequence[JobId]) -> Sequence[JobId]:
+        """Note lists that are about to be stored, those that come at the same time by one statement."""
+        await self._database.run(jobs.expect_blobs, *job_ids, seconds=_LONGEST_UPLOAD_S)
+        return job_ids
 
     async def insert(self, new: NewJob, once: str, places: str = "") -> Submitted:
         """Insert a job whose list has been stored, unless its idempotency key has one already.
@@ -168,8 +174,7 @@ async def insert_stored(connection: Connection, new: NewJob) -> bool:
     Raises:
         MailsiftError: `service_unavailable` when storing it took so long that it was taken for lost.
     """
-    if await jobs.claim_blobs(connection, new.id):
-        await jobs.insert(connection, new)
+    if await jobs.insert(connection, new, expected=True):
         return True
     if await jobs.get(connection, new.id) is None:
         raise MailsiftError("service_unavailable", "Please try again.", retryable=True)

@@ -303,13 +303,13 @@ class Lists:
         schema = {"row": pl.UInt32, "local_looks_alike": pl.Boolean, "meant": pl.String}
         return pl.DataFrame(described, schema=schema, orient="row")
 
-    def describe_one(self, parsed: ParsedAddress) -> AddressKnowledge:
+    def describe_one(self, parsed: ParsedAddress, routed: Collection[str] = frozenset()) -> AddressKnowledge:
         """Do what `describe` does for one address."""
         typed, good = parsed.domain, bool(parsed.domain)
         if parsed.rule.startswith("domain_"):
             found = _TYPED_DOMAIN.search(parsed.address)
             typed = found[1].lower() if found else ""
-        known = self._describe_domain_cached(typed)
+        known = self._describe_domain_cached(typed, routed=typed in routed)
         if not good:
             known = known._replace(free=False, disposable=False, unknown_suffix=False)
         plain = good and parsed.local.isascii() and not _LEFTOVER_PATTERN.search(parsed.local)

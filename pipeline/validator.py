@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from operator import attrgetter
+from typing import Any, Final, Protocol
 
 import polars as pl
 
@@ -27,7 +28,7 @@ from mailsift.pipeline.facts import (
     Wait,
     WaitReason,
 )
-from mailsift.pipeline.frames import Schema
+from mailsift.pipeline.frames import BESIDE, PARSED, VERDICTS, WAITING, Schema
 from mailsift.pipeline.judge_frame import Findings, judge_frame
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.opt_outs import NOBODY, OptOuts
@@ -36,8 +37,9 @@ from mailsift.pipeline.probe.collector import NETWORK_SECONDS, ProberRule
 from mailsift.pipeline.probe.prober import ProbeRequest, ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.syntax.address import ParsedAddress
 from mailsift.pipeline.throttle import AskedCounts, StopPolicy, ThrottleKey
-from mailsift.pipeline.verdict import VerdictPolicy
+from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence, VerdictPolicy, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,13 @@ class ValidationRequest(ProbeRequest):
 
 _WAIT_COLUMNS = Schema({"throttle_key": "String", "reason": "String", "delay": "Float64"})
 """What a waiting address carries beside frames.WAITING: its throttle key, why it waits and how long."""
+
+_DEFERRED: Final = WAITING | _WAIT_COLUMNS
+_FINISHED: Final = Schema({"n": "UInt32", "rows": "UInt32"}) | VERDICTS | BESIDE
+"""What ValidationResult holds of each."""
+_FIELDS: Final = attrgetter(*VERDICTS)
+_FEW: Final = 50
+"""Addresses that are judged one by one sooner than at once: three in 0.4 ms and not in 4.7."""
 
 _DNS_RETRY_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0, WaitReason.DEFERRED: 6.0}
 """From its answer. A failure is forgotten before the deferred come back (pipeline.dns.domains.DnsConfig)."""
@@ -182,6 +191,8 @@ class Validator:
         domains = await self._domain_facts(frame, request)
         answered_at = self.monotonic()
         request.domains_found.update(domains)
+        if frame.height <= _FEW and (judged := self._judge_few(frame, domains, request)) is not None:
+            return judged
         frame = self._described(frame, domains, request.outcomes.unwanted)
         probed, deferred = await self._mailbox_facts(frame, domains, request)
         probed = replace(
@@ -197,6 +208,61 @@ class Validator:
         result = _judge(frame, waits, findings, request, probed)
         asked = (fact for fact in probed.mailboxes.values() if fact.smtp_code and not fact.cached)
         return replace(result, probes=sum(1 for _ in asked))
+
+    def _judge_few(
+        self, frame: pl.DataFrame, facts: Mapping[str, DomainFact], request: ValidationRequest
+    ) -> ValidationResult | None:
+        """Do the rest of `validate` for a few addresses by lists and DNS, one by one, without frames.
+
+        None where that takes more: a mail server, an outcome or DNS has to be heard, or evidence is wanted.
+        """
+        rows = frame.select("n", "rows", *PARSED).rows()
+        heard = all(
+            facts[domain].state is not DomainState.NOT_ASKED if domain in facts else rule
+            for *_, domain, rule in rows
+        )
+        if request.mode is not Mode.MEDIUM or request.evidence or request.outcomes.sent or not heard:
+            return None
+        routed = {name for name, fact in facts.items() if fact.state is DomainState.ROUTED}
+        finished = [
+            (n, count, *self._judge_one(ParsedAddress(*parsed), facts, routed, request.outcomes.unwanted))
+            for n, count, *parsed in rows
+        ]
+        return ValidationResult(
+            pl.DataFrame(finished, schema=dict(_FINISHED), orient="row"), pl.DataFrame(schema=dict(_DEFERRED))
+        )
+
+    def _judge_one(
+        self,
+        parsed: ParsedAddress,
+        facts: Mapping[str, DomainFact],
+        routed: Collection[str],
+        unwanted: Mapping[str, str],
+    ) -> tuple[Any, ...]:
+        """Return the 13 fields and what stands beside them (frames.BESIDE).
+
+        What a provider's answers are worth decides nothing where it is not asked.
+        """
+        known, fact = self.lists.describe_one(parsed, routed), facts.get(parsed.domain)
+        provider, suggested = fact.provider if fact else "", known.domain.suggested_domain
+        evidence = Evidence(
+            mode=Mode.MEDIUM,
+            syntax_rule=parsed.rule,
+            role=known.role,
+            free=known.domain.free,
+            disposable=known.domain.disposable,
+            suggested_domain=suggested
+            or (self._suggestion_where_denied(parsed.domain, fact) if fact else ""),
+            unknown_suffix=known.domain.unknown_suffix,
+            look_alike=known.look_alike,
+            domain=fact.state if fact else DomainState.NOT_ASKED,
+            unwanted=unwanted.get(parsed.address, ""),
+        )
+        verdict = judge(evidence, self.policy)
+        if known.meant or (evidence.suggested_domain and parsed.local):
+            meant = known.meant or f"{parsed.local}@{evidence.suggested_domain}"
+            verdict = replace(verdict, suggestion=DID_YOU_MEAN.format(meant))
+        return (*_FIELDS(verdict), "", provider, evidence.unwanted)
 
     async def validate_until(
         self, frame: pl.DataFrame, request: ValidationRequest, ends_at: float

@@ -101,8 +101,8 @@ async def row_as(
 
 
 @contextmanager
-def before_commit(do: Callable[[AsyncConnection], Awaitable[None]] | None) -> Iterator[None]:
-    """Do something, or None, at the end of every transaction that is begun in this block, as a part of it."""
+def before_commit(do: Callable[[AsyncConnection], Awaitable[None]]) -> Iterator[None]:
+    """Do something at the end of every transaction that is begun in this block, as a part of it."""
     token = _before_commit.set(do)
     try:
         yield

@@ -45,7 +45,7 @@ from mailsift.jobs.intake.table import (
 from mailsift.pipeline.errors import MailsiftError, SuppressCodes
 from mailsift.pipeline.providers import provider_by_name
 from mailsift.pipeline.syntax.address import UNSEEN
-from mailsift.pipeline.syntax.column import is_plain, parse_column
+from mailsift.pipeline.syntax.column import is_plain, parse_cells
 from mailsift.storage.local_files import check_room
 
 _ROW_GROUP = 16_384
@@ -237,7 +237,7 @@ class _AddressColumn:
             repaired = _repaired(cells, self._repair_of)
             cells = cells.zip_with(repaired == "", repaired)
             ours.append((repaired != "").alias(REPAIRED))
-        parsed = parse_column(cells)
+        parsed = parse_cells(cells)
         if self._ahead is not None:
             self._ahead.add(parsed)
         judged = pl.when(pl.col("rule") == "").then("address").otherwise(pl.lit("")).alias(ADDRESS)

@@ -14,9 +14,12 @@ from mailsift.pipeline.syntax.address import (
     REFUSED_TLD,
     UNSEEN,
     parse_address,
+    parse_cell,
     tidy,
 )
 
+_FEW = 50
+"""Cells that are parsed one by one sooner than at once: three in 30 µs and not in 600."""
 _WRAPPED = (rf"^(?i:mailto):(?://)?({PLAIN})$", rf"^<({PLAIN})>$")
 
 
@@ -33,6 +36,13 @@ def parse_column(cells: pl.Series) -> pl.DataFrame:
             rest.str.strip_chars(UNSEEN), lambda odd: _plain_or(_unwrapped(odd), _one_by_one)
         ),
     )
+
+
+def parse_cells(cells: pl.Series) -> pl.DataFrame:
+    """Do what `parse_column` does, for few cells without its operations on frames."""
+    if len(cells) > _FEW:
+        return parse_column(cells)
+    return pl.DataFrame([parse_cell(cell or "") for cell in cells], schema=dict(PARSED), orient="row")
 
 
 def is_plain(text: pl.Expr) -> pl.Expr:

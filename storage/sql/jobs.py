@@ -98,11 +98,12 @@ _FLOOR: Final = """
     ), (SELECT max(vtime) FROM account)) AS floor),
 """
 _NEW_JOB: Final = """
-    raised AS (UPDATE account SET vtime = accounts.floor FROM accounts
+    due AS ({due}),
+    raised AS (UPDATE account SET vtime = accounts.floor FROM accounts, due
         WHERE account.id = :account_id AND account.vtime < accounts.floor)
     INSERT INTO job (id, account_id, parent_id, name, state, options, source_name, source_sha256,
                      source_bytes, test, deadline_at, expires_at)
-    VALUES (:job_id, :account_id, (SELECT id FROM job WHERE id = :parent_id FOR KEY SHARE), :name,
+    SELECT :job_id, :account_id, (SELECT id FROM job WHERE id = :parent_id FOR KEY SHARE), :name,
             'uploading', CAST(:options AS jsonb) || CASE
                 WHEN CAST(:options AS jsonb)->>'policy' IS NULL THEN coalesce((
                     SELECT jsonb_build_object('policy', a.policy->'tiers') FROM account a
@@ -113,19 +114,24 @@ _NEW_JOB: Final = """
             CASE WHEN :deadline_s > 0 THEN clock_timestamp() + make_interval(secs => :deadline_s) END,
             (SELECT clock_timestamp()
                     + make_interval(secs => coalesce(nullif(:retention_s, 0), a.retention_s))
-             FROM account a WHERE a.id = :account_id AND (:retention_s > 0 OR a.retention_s > 0)))
+             FROM account a WHERE a.id = :account_id AND (:retention_s > 0 OR a.retention_s > 0))
+    FROM due
 """
-_INSERT = statement(_FLOOR + _NEW_JOB, **_PIECES)
+_EXPECTED: Final = "DELETE FROM leftover WHERE job_id = :job_id AND NOT sealed"
+_INSERT = statement(_FLOOR + _NEW_JOB, due="SELECT", **_PIECES)
+_INSERT_EXPECTED = statement(_FLOOR + _NEW_JOB, due=f"{_EXPECTED} RETURNING job_id", **_PIECES)
 
 
-async def insert(connection: Connection, new: NewJob) -> None:
+async def insert(connection: Connection, new: NewJob, *, expected: bool = False) -> bool:
     """Insert a job whose source lies ready for intake; an account that was idle starts beside the others.
 
-    One whose parent has been deleted by now has none.
+    One whose parent has been deleted by now has none. Where it is `expected`, do what `claim_blobs` does in
+    the same statement, and return False, with nothing inserted, when it is too late.
     """
     values = {one.name: getattr(new, one.name) for one in fields(new)}
     values |= {"job_id": values.pop("id"), "options": json.dumps(dict(new.options)), **_SHARED}
-    await connection.execute(_INSERT, values)
+    done = await connection.execute(_INSERT_EXPECTED if expected else _INSERT, values)
+    return done.rowcount == 1
 
 
 async def insert_once(connection: Connection, new: NewJob) -> bool:
@@ -912,20 +918,21 @@ async def expired(connection: Connection, limit: int) -> list[UUID]:
 
 _EXPECT_BLOBS = text("""
     INSERT INTO leftover (job_id, due_at)
-    VALUES (:job_id, clock_timestamp() + make_interval(secs => :seconds))
+    SELECT job_id, clock_timestamp() + make_interval(secs => :seconds)
+    FROM unnest(CAST(:job_ids AS uuid[])) AS job_id
     ON CONFLICT (job_id) DO NOTHING
 """)
 
 
-async def expect_blobs(connection: Connection, job_id: UUID, *, seconds: float) -> None:
-    """Note that blobs of a job are about to be stored whose job must follow within so many seconds.
+async def expect_blobs(connection: Connection, *job_ids: UUID, seconds: float) -> None:
+    """Note that blobs of jobs are about to be stored whose jobs must follow within so many seconds.
 
     Where they are being deleted, it waits until that is noted; then `claim_blobs` says that it is too late.
     """
-    await connection.execute(_EXPECT_BLOBS, {"job_id": job_id, "seconds": seconds})
+    await connection.execute(_EXPECT_BLOBS, {"job_ids": list(job_ids), "seconds": seconds})
 
 
-_CLAIM_BLOBS = text("DELETE FROM leftover WHERE job_id = :job_id AND NOT sealed")
+_CLAIM_BLOBS = text(_EXPECTED)
 
 
 async def claim_blobs(connection: Connection, job_id: UUID) -> bool:

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N
+from mailsift.jobs.intake import numbering
 from mailsift.jobs.intake.models import BatchSizes, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read import read_list
 from mailsift.pipeline.errors import MailsiftError
@@ -70,6 +71,19 @@ def test_addresses_of_a_domain_keep_the_order_of_the_list(tmp_path: Path) -> Non
     _, _, addresses = _take_in(tmp_path / "list", cells, together=100_000)
     firsts = list(dict.fromkeys(cell for cell in cells if cell.endswith(f"@{_LARGE}")))
     assert addresses.filter(pl.col("domain") == _LARGE)["address"].to_list() == firsts
+
+
+@pytest.mark.parametrize(
+    "cells", [_cells(1), sorted(set(_cells(2))), ["b@z.example", "x", "a@z.example", "a@y.example"]]
+)
+def test_few_addresses_are_numbered_as_many_are(cells: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for few in (0, 10_000):
+        monkeypatch.setattr(numbering, "_FEW", few)
+        found.append(numbering.number_addresses(pl.Series("raw", cells)))
+    (numbers, addresses), (same_numbers, same_addresses) = found
+    assert numbers.equals(same_numbers)
+    assert addresses.equals(same_addresses)
 
 
 def test_too_many_rows_are_refused_in_whichever_batch(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mailsift.pipeline.frames import PARSED
 from mailsift.pipeline.syntax.address import SyntaxRule, parse_cell, parse_exact, tidy
-from mailsift.pipeline.syntax.column import is_plain, parse_column
+from mailsift.pipeline.syntax.column import is_plain, parse_cells, parse_column
 from tests.support.envelope import email_validator_takes
 from tests.support.fuzzing import examples
 
@@ -104,6 +104,8 @@ def test_a_column_is_parsed_as_the_exact_parser_does_its_tidied_cells(texts: lis
     expected = [parse_exact(tidy(text or "")) for text in texts]
     assert parse_column(_texts(*texts)).rows() == expected
     assert [parse_cell(text or "") for text in texts] == expected
+    few = parse_cells(_texts(*texts))
+    assert (few.schema, few.rows()) == (pl.Schema(PARSED), expected)
 
 
 def test_the_fast_path_covers_the_plain_addresses_of_a_real_list() -> None:
@@ -285,6 +287,7 @@ def test_an_empty_column_gives_an_empty_frame_and_a_column_of_nulls_gives_empty_
     nulls = parse_column(pl.Series("raw", [None, None]))
     assert nulls.schema == pl.Schema(PARSED)
     assert nulls["rule"].to_list() == ["empty", "empty"]
+    assert parse_cells(pl.Series("raw", [None, None])).equals(nulls)
 
 
 def test_rows_keep_their_order_when_fast_tidied_and_exact_ones_mix() -> None:
