@@ -38,7 +38,7 @@ from mailsift.jobs.intake.table import (
     Choice,
     SourceTable,
     address_shares,
-    as_text,
+    as_texts,
     below_notes,
     choose_column,
 )
@@ -386,7 +386,7 @@ def inspect_list(source: Path, workdir: Path, limits: IntakeLimits) -> dict[str,
     if not rows:
         raise MailsiftError("empty_file", "The file has no rows below its header.")
     data = sample.slice(int(choice.header))
-    texts = data.select(as_text(column) for column in data)
+    texts = as_texts(data)
     cells = data.head(_FIRST_ROWS).select(
         cell_text(name, dtype).str.slice(0, _CELL) for name, dtype in sample.schema.items()
     )

@@ -162,7 +162,7 @@ def below_notes(table: SourceTable) -> SourceTable:
     """
     if table.names is not None:
         return table
-    rows = _texts(table.frame.head(MOST_NOTES + 2).collect(engine="streaming")).rows()
+    rows = as_texts(table.frame.head(MOST_NOTES + 2).collect(engine="streaming")).rows()
     place = header_place(rows)
     frame = table.frame.slice(place) if place else table.frame
     if _is_underlined(*rows[place : place + 2]):
@@ -170,7 +170,7 @@ def below_notes(table: SourceTable) -> SourceTable:
         frame = frame.filter((text != line) & ~text.str.contains(COUNT))
     if not place:
         return replace(table, frame=frame)
-    sample = _texts(frame.head(SAMPLE_ROWS).collect(engine="streaming"))
+    sample = as_texts(frame.head(SAMPLE_ROWS).collect(engine="streaming"))
     named = [n for n, name in enumerate(sample.row(0)) if is_address_name(name) or _is_kind_of_mail(name)]
     holds = any(address_shares(sample.select(pl.nth(index)))[0] for index in named)
     return replace(table, frame=_within_reach(frame)) if holds else table
@@ -260,7 +260,7 @@ def choose_column(
     Raises:
         MailsiftError: `column_not_found` or `no_address_column`.
     """
-    texts = _texts(sample)
+    texts = as_texts(sample)
     if names is None:
         texts = _below_names(texts)
     # JSON, XLSX and Parquet can have NULs, text files and databases cannot
@@ -343,18 +343,14 @@ def _mentions_address(cell: str) -> bool:
     return "@" in cell and not is_address_name(cell)
 
 
-def _texts(sample: pl.DataFrame) -> pl.DataFrame:
-    return sample.select(as_text(column) for column in sample)
-
-
-def as_text(column: pl.Series) -> pl.Series:
-    """Return the column if it can hold addresses, else blanks."""
-    texts = (
-        column.cast(pl.String)
-        if column.dtype in (pl.String, pl.Categorical, pl.Enum)
-        else pl.Series([None] * len(column), dtype=pl.String)
+def as_texts(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns that can hold addresses, and blanks for the others."""
+    return frame.with_columns(
+        pl.nth(place).cast(pl.String).fill_null("")
+        if kind in (pl.String, pl.Categorical, pl.Enum)
+        else pl.lit("").alias(name)
+        for place, (name, kind) in enumerate(frame.schema.items())
     )
-    return texts.fill_null("").alias(column.name)
 
 
 def address_shares(texts: pl.DataFrame, address_like: str = _ADDRESS_LIKE) -> list[float]:

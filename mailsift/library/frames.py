@@ -15,7 +15,7 @@ import polars as pl
 
 from mailsift.jobs.columns import cell_text, column_id
 from mailsift.jobs.intake.numbering import number_addresses
-from mailsift.jobs.intake.table import SAMPLE_ROWS, as_text, choose_column
+from mailsift.jobs.intake.table import SAMPLE_ROWS, as_texts, choose_column
 from mailsift.library import writable
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES, VERDICTS
@@ -115,7 +115,7 @@ def _column_texts(column: pl.Series) -> pl.Series:
     """Return the column if it can hold addresses, else blanks; bytes are what a job takes them for."""
     if column.dtype == pl.Binary:
         return column.to_frame().select(cell_text(column.name, column.dtype)).to_series()
-    return _texts(column.to_list()) if column.dtype == pl.Object else as_text(column)
+    return _texts(column.to_list()) if column.dtype == pl.Object else as_texts(column.to_frame()).to_series()
 
 
 def _polars_series(series: Any, _: str) -> GivenFrame:

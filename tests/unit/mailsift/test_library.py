@@ -89,6 +89,12 @@ def test_whatever_stands_between_texts_is_an_empty_one(value: object) -> None:
         assert found["address"].to_list() == ["" if one is value else one for one in values]
 
 
+@pytest.mark.parametrize("name", ["*", "^mail.*$"])  # both are patterns to polars
+def test_a_column_of_any_name_is_taken(name: str) -> None:
+    found = mailsift.check_many(pl.Series(name, ["a@example.com", None]), mode="fast")
+    assert found["result"].to_list() == ["passed", "syntax_error"]
+
+
 def as_bytes(values: list[Any]) -> pl.Series:
     return pl.Series("email", values, dtype=pl.Binary)
 
