@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.lists import AddressKnowledge, Lists
-from mailsift.pipeline.syntax.address import ParsedAddress, canonical_of, parse_cell
-from mailsift.pipeline.verdict import DID_YOU_MEAN, Evidence, Verdict, VerdictPolicy, judge, with_repair
+from mailsift.pipeline.judge_one import VERDICT_FIELDS, judge_one
+from mailsift.pipeline.lists import Lists
+from mailsift.pipeline.syntax.address import canonical_of, parse_cell
+from mailsift.pipeline.verdict import VerdictPolicy, with_repair
 
 if TYPE_CHECKING:
     from mailsift.pipeline.outcomes.outcome import OutcomeFacts
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _MAX_AGE: Final = 86_400.0
 """Seconds a mail server's answer is used again, unless the caller says; as for lists."""
-_FIELDS: Final = tuple(one.name for one in fields(Verdict))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,10 @@ class SingleValidator:
         began = monotonic()
         known = await self._look_up_outcomes(addresses, options)
         if options.mode is Mode.FAST and not options.evidence and not known.sent:
-            fast = {text: _judge_parsed(one, self.lists, self.policy) for text, one in parsed.items()}
+            fast = {
+                text: judge_one(one, self.lists.describe_one(one), self.policy)
+                for text, one in parsed.items()
+            }
             found = _BatchVerdicts(fast, len(parsed), 0)
         else:
             left = replace(options, deadline=options.deadline - (monotonic() - began))
@@ -151,36 +153,8 @@ def validate_fast(text: str, lists: Lists, policy: VerdictPolicy) -> dict[str, A
     Returns:
         The 13 fields.
     """
-    return _judge_parsed(parse_cell(text), lists, policy)
-
-
-def _judge_parsed(parsed: ParsedAddress, lists: Lists, policy: VerdictPolicy) -> dict[str, Any]:
-    """Do what validate_fast does for what is parsed already."""
-    known = lists.describe_one(parsed)
-    meant = known.meant
-    verdict = dict(_judge_by_lists(parsed.rule, known._replace(meant="") if meant else known, policy))
-    if not meant and known.domain.suggested_domain and parsed.local:
-        meant = f"{parsed.local}@{known.domain.suggested_domain}"
-    if meant:
-        verdict["suggestion"] = DID_YOU_MEAN.format(meant)
-    return verdict
-
-
-@lru_cache(maxsize=4_096)
-def _judge_by_lists(rule: str, known: AddressKnowledge, policy: VerdictPolicy) -> Mapping[str, Any]:
-    """Return the 13 fields by syntax and lists; what they say is nearly always the same."""
-    evidence = Evidence(
-        mode=Mode.FAST,
-        syntax_rule=rule,
-        role=known.role,
-        free=known.domain.free,
-        disposable=known.domain.disposable,
-        suggested_domain=known.domain.suggested_domain,
-        unknown_suffix=known.domain.unknown_suffix,
-        look_alike=known.look_alike,
-    )
-    verdict = judge(evidence, policy)
-    return {name: getattr(verdict, name) for name in _FIELDS}
+    parsed = parse_cell(text)
+    return judge_one(parsed, lists.describe_one(parsed), policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +194,7 @@ async def _validate_texts(
     )
     ends_at = asyncio.get_running_loop().time() + options.deadline
     result = await validator.validate_until(frame, request, ends_at)
-    wanted = [*_FIELDS, "evidence"] if options.evidence else list(_FIELDS)
+    wanted = [*VERDICT_FIELDS, "evidence"] if options.evidence else list(VERDICT_FIELDS)
     by_number = {row.pop("n"): row for row in result.finished.select("n", *wanted).iter_rows(named=True)}
     verdicts = {text: by_number[number] for text, number in zip(texts, numbers, strict=True)}
     return _BatchVerdicts(verdicts, len(places), result.probes)
