@@ -85,7 +85,7 @@ NOT_NOW: Final = frozenset({Answer.GREYLISTED, Answer.RATE_LIMITED, Answer.TEMPO
 # Facts.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen, see DomainFact
 class MxHost:
     """One mail exchanger: its name, preference (lower first) and public addresses, IPv4 first."""
 

@@ -18,8 +18,15 @@ from mailsift.pipeline.syntax.address import JOINERS, LONGEST, parse_address
 
 MOST_OFFERS: Final = 5
 
-_PLAIN_SIGNS = re.compile(r"[a-z0-9_.+,;-]*@[a-z0-9_.,;-]*")
-"""A cell in which no sign stands for another one: what most cells that are no address look like."""
+_BIG = (
+    r"(?:gmail|googlemail|hotmail|outlook|yahoo|icloud|aol|gmx|web|t-online|freenet|libero|wanadoo|orange)"
+    r"\.[a-z]{2,3}(?:\.[a-z]{2})?"
+)
+"""Domains of so many people that somebody without an @ before them has lost it."""
+_PLAIN_SIGNS = re.compile(
+    rf"[a-z0-9_.+,;-]*@[a-z0-9_.,;-]*|(?!.*(?:_(?:at|dot|x0040)_|{_BIG}\Z))[a-z0-9_.+,;:/-]*"
+)
+"""A cell in which nothing stands for another sign, nor for an @ that it lacks: what most odd cells are."""
 _UNSEEN_INSIDE = re.compile(
     f"(?!{JOINERS.pattern})"
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb]"
@@ -34,11 +41,6 @@ _AT = (
     "|ma[lł]pa|собака"
 )
 _DOT = "(?:dot|punto|ponto|point|punkt|piste|kropka|tečka|точка)"
-_BIG = (
-    r"(?:gmail|googlemail|hotmail|outlook|yahoo|icloud|aol|gmx|web|t-online|freenet|libero|wanadoo|orange)"
-    r"\.[a-z]{2,3}(?:\.[a-z]{2})?"
-)
-"""Domains of so many people that somebody without an @ before them has lost it."""
 _OPEN, _CLOSE = r"[(\[{<]\s*", r"\s*[)\]}>]"
 _WRITTEN_OUT: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern, re.IGNORECASE), sign)
@@ -155,7 +157,7 @@ def repair_candidates(cell: str, *, domain_of: Callable[[str], str]) -> tuple[st
     if len(cell) > LONGEST:
         return ()
     text = _plain_signs(cell)
-    if any(map(_MASKED.search, {text, cell})):
+    if "@" not in text or any(map(_MASKED.search, {text, cell})):
         return ()
     if people := _TOGETHER.fullmatch(text.strip()):
         text = " ".join(name.strip() + people[2] for name in re.split(r"[,;|]", people[1]))

@@ -100,6 +100,21 @@ def test_a_dot_too_many_is_a_slip_but_where_a_carrier_gave_it_out(cell: str, mea
     assert LISTS.repaired(cell) == meant
 
 
+@pytest.mark.parametrize(
+    ("cell", "meant"),
+    [
+        ("jane.doegmail.com", "jane.doe@gmail.com"),
+        ("jane.doegmail_dot_com", "jane.doe@gmail.com"),
+        ("jane_x0040_nordwind.io", "jane@nordwind.io"),
+        ("jane_at_nordwind.io", "jane@nordwind.io"),
+        ("jane.nordwind.io", ""),
+        ("https://nordwind.io/", ""),
+    ],
+)
+def test_a_cell_without_an_at_sign_may_have_something_in_its_place(cell: str, meant: str) -> None:
+    assert LISTS.repaired(cell) == meant
+
+
 def test_what_fills_a_field_up_is_no_part_of_its_address() -> None:
     assert (
         LISTS.repaired("ann@nordwind.io\0\0\0")
