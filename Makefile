@@ -15,7 +15,7 @@ BENCHMARKS := startup syntax replies dns throttle engine library single_validate
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install check fmt unit unit-jobs unit-others test fuzz soak mutate cover dev demo bench alarms clients dist lock clean
+.PHONY: help install check fmt unit unit-first unit-second test fuzz soak mutate cover dev demo bench alarms clients dist lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,15 +48,16 @@ fmt: $(READY) ## format, sort imports, mend what a linter can mend
 # One thread for polars: the frames are small, and the processes have the cores.
 unit test cover: export POLARS_MAX_THREADS := 1
 
-# Two halves side by side, for nothing waits here: the tests of jobs take about as long as all others, and hardly anything
-# that one half imports and compiles does the other one need. Handing out file by file took some 10 % more CPU.
+# Two halves side by side, for nothing waits here: those of these folders take about as long as all others, and hardly
+# anything that one half imports and compiles does the other one need. Handing out file by file took some 10 % more CPU.
 unit: $(READY) ## the tests that start no server: for every save (with many cores: PROCESSES=4 for each half)
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-jobs unit-others
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-first unit-second
 
-unit-jobs: HALF := tests/unit/jobs
-unit-others: HALF := tests/unit --ignore=tests/unit/jobs
-unit-jobs unit-others: PROCESSES := 0
-unit-jobs unit-others: $(READY)
+FIRST_HALF := tests/unit/accounts tests/unit/api tests/unit/events tests/unit/jobs
+unit-first: HALF := $(FIRST_HALF)
+unit-second: HALF := tests/unit $(FIRST_HALF:%=--ignore=%)
+unit-first unit-second: PROCESSES := 0
+unit-first unit-second: $(READY)
 	$(BIN)/pytest --quiet --numprocesses=$(PROCESSES) --no-loadscope-reorder $(HALF)
 
 # Files in their own order: by the number of tests, those with few and long ones would be left for the end.
