@@ -51,7 +51,7 @@ unit test cover: export POLARS_MAX_THREADS := 1
 # Two halves side by side, for nothing waits here: those of these folders take about as long as all others, and hardly
 # anything that one half imports and compiles does the other one need. Handing out file by file took some 10 % more CPU.
 unit: $(READY) ## the tests that start no server: for every save (with many cores: PROCESSES=4 for each half)
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-first unit-second
+	@$(MAKE) --no-print-directory --jobs=2 unit-first unit-second
 
 FIRST_HALF := tests/unit/accounts tests/unit/api tests/unit/events tests/unit/jobs
 unit-first: HALF := $(FIRST_HALF)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import uvloop
 
-from mailsift.lazy_import import import_lazily
+from mailsift.cli import prepare
 
-import_lazily("polars")  # as the command does
+prepare()  # as the command does
 
 from benchmarks.measured import cpu_by_role
 from mailsift.cli.lists import summary_of, working

@@ -237,7 +237,7 @@ def main() -> None:
     open_what_is_closed()
     _settle_signals()
     _settle_environment()
-    _prepare()
+    prepare()
     try:
         _obey()
     except MailsiftError as error:
@@ -320,7 +320,8 @@ def _settle_environment() -> None:
         warnings.simplefilter("default")  # an error is what a warning is in tests, and a line of the log here
 
 
-def _prepare() -> None:
+def prepare() -> None:
+    """Say what libraries are to do, and to leave undone, in the process of a command; before any is loaded."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # where a terminal knows only some letters

@@ -134,7 +134,7 @@ class DnsStub:
     peers: set[object] = field(default_factory=set)
     spellings: set[str] = field(default_factory=set)
     asked: Counter[tuple[str, str]] = field(default_factory=Counter)
-    over_tcp: int = 0
+    over_tcp: Counter[str] = field(default_factory=Counter)
     open: int = 0
     peak: int = 0
     news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -160,7 +160,8 @@ class DnsStub:
         kind = dns.rdatatype.to_text(query.question[0].rdtype)
         self.asked[name, kind] += 1
         self.news.set()
-        self.over_tcp += tcp
+        if tcp:
+            self.over_tcp[name] += 1
         self.open += 1
         self.peak = max(self.peak, self.open)
         says = self._find(name, kind)
