@@ -215,25 +215,26 @@ class Validator:
 
         None where that takes more: a mail server, an outcome or DNS has to be heard, or evidence is wanted.
         """
-        rows = frame.select("n", "rows", *PARSED).rows()
-        heard = all(
-            facts[domain].state is not DomainState.NOT_ASKED if domain in facts else rule
-            for *_, domain, rule in rows
+        columns = frame.select("n", "rows", *PARSED).iter_rows()
+        addresses = [(n, rows, ParsedAddress(*parsed)) for n, rows, *parsed in columns]
+        states = {name: fact.state for name, fact in facts.items()}
+        is_answered = all(
+            one.rule or states.get(one.domain, DomainState.NOT_ASKED) is not DomainState.NOT_ASKED
+            for _, _, one in addresses
         )
-        if request.mode is not Mode.MEDIUM or request.evidence or request.outcomes.sent or not heard:
+        if request.mode is not Mode.MEDIUM or request.evidence or request.outcomes.sent or not is_answered:
             return None
-        routed = {name for name, fact in facts.items() if fact.state is DomainState.ROUTED}
+        routed = {name for name, state in states.items() if state is DomainState.ROUTED}
         finished = []
-        for n, count, *columns in rows:
-            parsed = ParsedAddress(*columns)
-            known, fact = self.lists.describe_one(parsed, routed), facts.get(parsed.domain)
+        for n, rows, one in addresses:
+            known, fact = self.lists.describe_one(one, routed), facts.get(one.domain)
             if fact and not known.domain.suggested_domain:
-                suggested = self._suggestion_where_denied(parsed.domain, fact)
+                suggested = self._suggestion_where_denied(one.domain, fact)
                 known = known._replace(domain=known.domain._replace(suggested_domain=suggested))
-            state = fact.state if fact else DomainState.NOT_ASKED
-            unwanted = request.outcomes.unwanted.get(parsed.address, "")
-            verdict = judge_one(parsed, known, self.policy, FurtherFacts(Mode.MEDIUM, state, unwanted))
-            finished.append((n, count, *verdict.values(), "", fact.provider if fact else "", unwanted))
+            unwanted = request.outcomes.unwanted.get(one.address, "")
+            further = FurtherFacts(Mode.MEDIUM, states.get(one.domain, DomainState.NOT_ASKED), unwanted)
+            verdict = judge_one(one, known, self.policy, further)
+            finished.append((n, rows, *verdict.values(), "", fact.provider if fact else "", unwanted))
         return ValidationResult(
             pl.DataFrame(finished, schema=dict(_FINISHED), orient="row"), pl.DataFrame(schema=dict(_DEFERRED))
         )
