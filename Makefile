@@ -53,7 +53,7 @@ unit test cover: export POLARS_MAX_THREADS := 1
 unit: $(READY) ## the tests that start no server: for every save (with many cores: PROCESSES=4 for each half)
 	@$(MAKE) --no-print-directory --jobs=2 unit-first unit-second
 
-FIRST_HALF := tests/unit/accounts tests/unit/api tests/unit/events tests/unit/jobs
+FIRST_HALF := $(patsubst %,tests/unit/%,accounts api events jobs sandbox storage)
 unit-first: HALF := $(FIRST_HALF)
 unit-second: HALF := tests/unit $(FIRST_HALF:%=--ignore=%)
 unit-first unit-second: PROCESSES := 0

@@ -321,7 +321,7 @@ def _settle_environment() -> None:
 
 
 def prepare() -> None:
-    """Say what libraries are to do, and to leave undone, in the process of a command; before any is loaded."""
+    """Say what libraries are to do, and to leave undone, for a command; before any of them is loaded."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # where a terminal knows only some letters
