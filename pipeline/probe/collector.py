@@ -502,8 +502,12 @@ def next_step(session: FinishedSession, *, session_s: float, patient: bool) -> N
 
 def _next_step_unanswered(session: FinishedSession, session_s: float) -> NextStep:
     route, refusal = session.plan.route, session.refusal
-    if route.running and session.log.stage in _BEFORE_MAIL:
-        at_limit = route.has_answered if refusal is None else refusal.reply.code < 500
+    if session.log.stage in _BEFORE_MAIL:
+        not_now = refusal is not None and refusal.reply.code < 500
+        if route.running:
+            at_limit = not_now or (refusal is None and route.has_answered)
+        else:  # those that were under way when it began have ended, and been answered, meanwhile
+            at_limit = not_now and route.has_answered and session.plan.beside > 0
         if at_limit:
             return NextStep.FEWER_SESSIONS
     if refusal is not None and not _is_worth_another_server(refusal.reply):
@@ -774,7 +778,7 @@ class ResultCollector:
             case NextStep.CONTINUE | NextStep.RECONNECT | NextStep.ASK_SINGLY | NextStep.NEXT_SERVER:
                 pass
             case NextStep.FEWER_SESSIONS:
-                route.max_sessions = min(route.max_sessions, route.running)
+                route.max_sessions = min(route.max_sessions, max(1, route.running))
             case NextStep.FEWER_RECIPIENTS:
                 route.max_recipients = max(1, session.log.answered // 2)
             case NextStep.LEARN_LIMIT:

@@ -318,6 +318,7 @@ class SessionPlan:
         route, peer: whom to ask.
         singly: one recipient, asked with all care because an earlier session of its could not be believed.
         refused_before: the route's unconfirmed refusals when it was planned: whom it accepts confirms those.
+        beside: so many sessions of the route were under way then.
     """
 
     route: RouteQueue
@@ -325,6 +326,7 @@ class SessionPlan:
     groups: list[DomainRecipients]
     singly: bool = False
     refused_before: frozenset[str] = frozenset()
+    beside: int = 0
 
     @property
     def is_current(self) -> bool:
@@ -518,9 +520,9 @@ class ProbeQueue:
                 continue
             groups, singly = route.dequeue(min(max_recipients, route.max_recipients), self._catch_alls)
             if groups:
+                before, beside = frozenset(route.unconfirmed_refusals), route.running
                 route.running += 1
                 provider.running += 1
-                before = frozenset(route.unconfirmed_refusals)
                 self.inherit(route, route.peers[0])
-                return SessionPlan(route, route.peers[0], groups, singly, before)
+                return SessionPlan(route, route.peers[0], groups, singly, before, beside)
         return None

@@ -152,6 +152,27 @@ def collect(recipients: int, people: list[str]) -> tuple[ResultCollector, RouteQ
     return collector, route
 
 
+def test_a_session_that_was_too_many_when_it_began_is_held_once_more_when_the_others_have_ended() -> None:
+    collector, route = collect(1, ["ann@a.test", "bob@a.test"])
+    first, second = collector.queue.next_sessions(2, 0.0)
+    (recipient,) = first.groups[0].addresses
+    accepted = {recipient: TimedReply(SmtpReply(Stage.RCPT, 250, "2.1.5", "Ok"), 1)}
+    too_many = SmtpReply(Stage.BANNER, 421, "4.7.0", "Too many connections")
+    refused = SessionLog(stage=Stage.BANNER, refusal=too_many, ending=Ending.REFUSED)
+    for plan, log in (
+        (first, SessionLog(answers=accepted, stage=Stage.RCPT, ending=Ending.DONE, answered=1)),
+        (second, refused),
+    ):
+        collector.queue.finish(plan)
+        assert collector.record_session(plan, log, elapsed=0.1).outcome is SessionOutcome.CLEAN
+    assert not collector.waits
+    (third,) = collector.queue.next_sessions(2, 0.0)
+    collector.queue.finish(third)
+    collector.record_session(third, refused, elapsed=0.1)
+    assert route.closed is not None  # nothing was beside this one
+    assert {wait.reason for wait in collector.waits.values()} == {WaitReason.DEFERRED}
+
+
 def test_a_route_that_a_refusal_closed_keeps_it_when_its_other_sessions_end() -> None:
     collector, route = collect(1, ["ann@a.test", "bob@a.test"])
     first, second = collector.queue.next_sessions(2, 0.0)
